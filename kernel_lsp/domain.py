@@ -152,6 +152,12 @@ class Loop:
     is_parallel: bool
     """Runs under `#pragma omp parallel for`, `at::parallel_for` or inside such a loop."""
     is_innermost: bool
+    declares: tuple[str, ...] | None = None
+    """Names declared in its header or body, nested loops' included: private to an iteration. None: not analysed."""
+    assigns: tuple[str, ...] | None = None
+    """Plain variables from outside that its body writes, so that one iteration sees another's. None: not analysed."""
+    is_simd: bool = False
+    """Stands under `#pragma omp … simd`, so that its reductions may be reordered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +193,8 @@ class Reduction:
     """The innermost enclosing loop's id; the target is invariant in it."""
     through_memory: bool
     """The target is an array element, so every step loads and stores it."""
+    type: str | None = None
+    """The target's (element) type as declared: `float`, `scalar_t`, `int64_t`; None where it cannot be seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +210,33 @@ class DoubleUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A call inside a function: `std::exp(x)`, `row.item<float>()`, `dot<scalar_t>(a, b, n)`."""
+
+    name: str
+    """What is called, as written, without receiver and template arguments: `std::exp`, `item`, `dot`."""
+    receiver: str | None
+    """`x[i][j]` in `x[i][j].item<float>()`; None for a free function."""
+    span: Span
+    function: str
+    """Qualified name of the function that holds it."""
+    loop: int | None
+    """The innermost enclosing loop's id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invariant:
+    """A division or a costly mathematical call inside a loop none of whose operands the loop changes."""
+
+    text: str
+    span: Span
+    operation: str
+    """`/`, `%`, or the function's name: `std::sqrt`."""
+    loop: int
+    """The innermost enclosing loop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
     """What the text alone tells, without a compiler."""
 
@@ -213,6 +248,8 @@ class Features:
     includes: tuple[str, ...]
     """As written, with quotes or angle brackets."""
     syntax_errors: tuple[Span, ...]
+    calls: tuple[Call, ...] = ()
+    invariants: tuple[Invariant, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -595,6 +632,8 @@ class Profile:
     """Hardware counters that this machine has; never a zero for one that it lacks."""
     busy_threads: float | None
     """CPU time over wall time during the calls: about 1 for serial code. None where not measured."""
+    threads: int | None = None
+    """Threads that the machine offered to the calls; None where not known."""
     problems: tuple[Problem, ...]
     """What could not be measured, each with its remedy."""
 
@@ -809,6 +848,4 @@ class Noted:
     problem: Problem
 
 
-Event: TypeAlias = (
-    Progress | Built | Judged | Timed | Profiled | Diagnosed | Decided | Tried | Finished | Noted
-)
+Event: TypeAlias = Progress | Built | Judged | Timed | Profiled | Diagnosed | Decided | Tried | Finished | Noted

@@ -197,6 +197,4 @@ class Done:
     job: int
 
 
-Reply: TypeAlias = (
-    Hello | VerdictReached | TimingTaken | ReadyToSample | Sampled | Captured | Failed | Done
-)
+Reply: TypeAlias = Hello | VerdictReached | TimingTaken | ReadyToSample | Sampled | Captured | Failed | Done

@@ -44,9 +44,7 @@ class ToolMissing(Exception):
 def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Our environment without secrets, in the C locale so that messages can be parsed, and with `extra`."""
     kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not any(mark in name.upper() for mark in _SECRET_MARKS)
+        name: value for name, value in os.environ.items() if not any(mark in name.upper() for mark in _SECRET_MARKS)
     }
     return {**kept, "LC_ALL": "C.UTF-8", **(extra or {})}
 
@@ -114,7 +112,7 @@ async def run(
     timed_out = False
     try:
         try:
-            await asyncio.wait_for(process.wait(), timeout_s)
+            await asyncio.wait_for(_exited(process), timeout_s)
         except asyncio.TimeoutError:
             timed_out = True
         finally:
@@ -126,7 +124,11 @@ async def run(
         for stream in streams:
             stream.cancel()
     return Completed(
-        command=tuple(str(part) for part in command), code=code, stdout=stdout, stderr=stderr, timed_out=timed_out
+        command=tuple(str(part) for part in command),
+        code=code,
+        stdout=stdout,
+        stderr=stderr,
+        timed_out=timed_out,
     )
 
 
@@ -156,6 +158,22 @@ def which(name: str) -> str | None:
     """Where `name` is: on PATH, else beside our interpreter (an environment used without being activated)."""
     path = os.pathsep.join((os.environ.get("PATH", ""), str(Path(sys.executable).parent)))
     return shutil.which(name, path=path)
+
+
+async def _exited(process: Process) -> None:
+    """Until the child itself has ended. `Process.wait` would also wait for whoever else holds its pipes."""
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    loop.add_reader(descriptor, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
 
 
 async def _capped(stream: asyncio.StreamReader) -> str:

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import platformdirs
+
 from kernel_lsp.domain import Problem
 
 if sys.version_info >= (3, 11):
@@ -51,12 +53,17 @@ class Settings:
     """Memory that one evaluation of a kernel may add."""
     optimize_seconds: float = 180.0
     """Wall time that one optimisation may take."""
-    patience: int = 6
+    patience: int = 12
     """Attempts without gain after which an optimisation stops."""
     cache_dir: str = ""
     """Where builds and the history are kept; empty: the user's cache folder."""
     cache_gb: float = 4.0
     """Builds beyond this are removed, least recently used first."""
+
+    @property
+    def cache_folder(self) -> Path:
+        """`cache_dir`, or where this user's caches belong."""
+        return Path(self.cache_dir) if self.cache_dir else platformdirs.user_cache_path("kernel-lsp")
 
 
 def load(workspace: Path | None, *layers: Mapping[str, Any]) -> tuple[Settings, tuple[Problem, ...]]:
@@ -72,9 +79,7 @@ def load(workspace: Path | None, *layers: Mapping[str, Any]) -> tuple[Settings, 
             try:
                 values[name] = _checked(name, value)
             except ValueError as error:
-                problems.append(
-                    Problem(code="bad-setting", message=f"setting `{key}`: {error}", hint=_hint(name))
-                )
+                problems.append(Problem(code="bad-setting", message=f"setting `{key}`: {error}", hint=_hint(name)))
     return Settings(**values), tuple(problems)
 
 

@@ -20,8 +20,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-TAG = "type"
-"""Key that names the member of a union."""
+TAG = "class"
+"""Key that names the member of a union. No field can have that name: it is a word of the language."""
 
 MAX_FRAME = 64 * 1024 * 1024
 """Bytes; a longer frame is refused before it is read."""
@@ -34,7 +34,7 @@ class WireError(ValueError):
 
 
 def to_plain(value: Any) -> Any:
-    """`value` as JSON-ready data; each dataclass carries its class name under `type`."""
+    """`value` as JSON-ready data; each dataclass carries its class name under `class`."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
         return {TAG: type(value).__name__, **fields}

@@ -1,0 +1,1 @@
+"""From a kernel's text to a shared library: tools, content-addressed compile, the compiler's words with places."""

@@ -1,0 +1,277 @@
+"""The product without a front: check, diagnose and optimise a kernel as streams of events.
+
+Knows no editor, no terminal and no torch. Every event carries the unit it is about, so a front can drop what
+belongs to a text that has changed since.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+from kernel_lsp import diagnose
+from kernel_lsp.doctor import ToolReport, examine
+from kernel_lsp.domain import (
+    Build,
+    Built,
+    Diagnosed,
+    Event,
+    Finding,
+    Finished,
+    Judged,
+    KernelUnit,
+    Language,
+    Noted,
+    Passed,
+    Problem,
+    Profile,
+    Profiled,
+    Progress,
+    Roofline,
+    Route,
+    SkillDecision,
+    Timed,
+    Unjudged,
+    Verdict,
+)
+from kernel_lsp.messages import Effort, TimingTaken
+from kernel_lsp.optimize import skills
+from kernel_lsp.optimize.policy import decide
+from kernel_lsp.optimize.search import search
+from kernel_lsp.settings import OnSave, Settings
+from kernel_lsp.source.features import features
+from kernel_lsp.source.pairing import read_unit
+from kernel_lsp.source.parse import ParsedSource, parse
+from kernel_lsp.workbench import ON_SAVE, WITH_COMPILED, Workbench, failed_build, subject_of
+
+UNTRUSTED = Problem(
+    code="untrusted-workspace",
+    message="this workspace is not trusted, so no kernel is built or run",
+    hint="trust the workspace in the editor; findings from the text alone go on",
+)
+
+
+class Engine:
+    """One per workspace. Cancelling the task that reads a stream stops the work and all its processes."""
+
+    def __init__(self, settings: Settings, *, workspace: Path | None = None, trusted: bool = True) -> None:
+        self.settings = settings
+        self.trusted = trusted
+        self.workspace = workspace
+        self._parsed: dict[Path, ParsedSource] = {}
+        self._bench = Workbench(settings)
+
+    async def close(self) -> None:
+        await self._bench.close()
+
+    def warm(self) -> None:
+        """Start the worker now, so that the first check need not wait for it."""
+        if self.trusted:
+            self._bench.warm()
+
+    def unit(self, path: Path, text: str | None = None) -> KernelUnit:
+        """The kernel in `path`, with `text` in place of what the disk holds.
+
+        Raises:
+            OSError, UnicodeDecodeError: where the file must be read and cannot be.
+        """
+        if text is None:
+            # Bytes first: reading as text would fold line ends, and positions and edits are exact.
+            text = path.read_bytes().decode("utf-8")
+        return read_unit(path, text)
+
+    def static_findings(self, path: Path, text: str) -> tuple[Finding, ...]:
+        """Findings from the text alone; parses only what changed since the last call for `path`."""
+        parsed = self._parsed[path] = parse(path, text, self._parsed.get(path))
+        return diagnose.diagnose(features(parsed))
+
+    def decisions(self, path: Path, text: str, findings: tuple[Finding, ...]) -> tuple[SkillDecision, ...]:
+        """What an optimisation would try on `findings` of `text`, and why it would pass over the rest; runs nothing."""
+        library = skills.load(*self._skill_folders())
+        return decide(features(parse(path, text, self._parsed.get(path))), findings, library)
+
+    def forget(self, path: Path) -> None:
+        """Drop what is kept of a file that was closed."""
+        self._parsed.pop(path, None)
+
+    async def check(self, unit: KernelUnit, level: OnSave | None = None) -> AsyncIterator[Event]:
+        """Build, judge, time, profile and diagnose, each told as soon as it is known.
+
+        The order: compiler messages, findings from the text and the compiler's remarks, verdict, timing, profile
+        with its findings, and last the timing with `torch.compile`, whose own compilation may take long.
+        """
+        level = level or self.settings.on_save
+        text_features = features(parse(unit.path, unit.text))
+        if not self.trusted or level is OnSave.OFF:
+            if not self.trusted:
+                yield Noted(problem=UNTRUSTED)
+            yield Diagnosed(unit=unit, findings=diagnose.diagnose(text_features))
+            return
+        if self._bench.store.problem is not None:
+            yield Noted(problem=self._bench.store.problem)
+        if unit.language is Language.CUDA:
+            yield Diagnosed(unit=unit, findings=diagnose.diagnose(text_features))
+            yield Judged(unit=unit, verdict=Unjudged(problem=_no_cuda_yet()))
+            return
+
+        yield Progress(message="building")
+        self._bench.warm()
+        build = await self._bench.build(unit)
+        if isinstance(build, Problem):
+            yield Diagnosed(unit=unit, findings=diagnose.diagnose(text_features))
+            yield Judged(unit=unit, verdict=Unjudged(problem=build))
+            return
+        yield Built(unit=unit, build=build)
+        yield Diagnosed(unit=unit, findings=diagnose.diagnose(text_features, build=build))
+        if build.artifact is None:
+            yield self._judged(unit, failed_build(build))
+            return
+
+        yield Progress(message="judging against the reference")
+        verdict: Verdict | None = None
+        taken: TimingTaken | None = None
+        if unit.problem is not None or unit.entry is None or unit.reference is None:
+            yield Judged(unit=unit, verdict=Unjudged(problem=unit.problem or _no_entry(unit)))
+            return
+        async for result in self._evaluate(unit, build, compiled=False):
+            if isinstance(result, TimingTaken):
+                taken = result
+                yield Timed(unit=unit, timing=taken.timing, roofline=None)
+            else:
+                verdict = result
+                yield Judged(unit=unit, verdict=verdict)
+        if verdict is None or taken is None or not isinstance(verdict, Passed):
+            if verdict is not None:
+                self._bench.store.record(unit.path, unit.digest, verdict, None)
+            return
+        self._bench.store.record(unit.path, unit.digest, verdict, taken.timing)
+
+        yield Progress(message="measuring this machine's limits")
+        roofline = await self._bench.roofline(taken)
+        if isinstance(ceilings := await self._bench.ceilings(), Problem):
+            yield Noted(problem=ceilings)
+        yield Timed(unit=unit, timing=taken.timing, roofline=roofline)
+        if level is OnSave.PROFILE:
+            yield Progress(message="profiling")
+            async for event in self._profiled(unit, build, roofline):
+                yield event
+        if self.settings.compiled_baseline:
+            yield Progress(message="timing torch.compile")
+            async for result in self._evaluate(unit, build, compiled=True):
+                if isinstance(result, TimingTaken) and result.timing.of("compiled") is not None:
+                    yield Timed(unit=unit, timing=result.timing, roofline=await self._bench.roofline(result))
+
+    async def optimize(
+        self,
+        unit: KernelUnit,
+        *,
+        finding: str | None = None,
+        seconds: float | None = None,
+        confirm: bool = True,
+    ) -> AsyncIterator[Event]:
+        """Search for a faster kernel; the last event is `Finished`, with the offer if there is one.
+
+        With `confirm`, the offer is judged and timed once more as the user's own build makes it, where the search
+        used the thin layer; a difference between the two is our fault and withdraws the offer.
+        """
+        if not self.trusted:
+            yield Finished(unit=unit, offer=None, reason=UNTRUSTED.message)
+            return
+        settings = self.settings if seconds is None else replace(self.settings, optimize_seconds=seconds)
+        self._bench.warm()
+        library = skills.load(*self._skill_folders())
+        for problem in library.problems:
+            yield Noted(problem=problem)
+        memory = await self._bench.memory(unit)
+        async with contextlib.aclosing(
+            search(unit, self._bench, library, settings, memory, only_finding=finding)
+        ) as events:
+            async for event in events:
+                if isinstance(event, Finished) and confirm and event.offer is not None:
+                    async for confirmed in self._confirmed(event):
+                        yield confirmed
+                else:
+                    yield event
+
+    async def confirm(self, finished: Finished) -> Finished:
+        """`finished` with its offer measured in the ordinary build, or without it."""
+        result = finished
+        async for event in self._confirmed(finished):
+            if isinstance(event, Finished):
+                result = event
+        return result
+
+    async def doctor(self) -> tuple[ToolReport, ...]:
+        """Every tool that is used, where it is, and what mends its absence."""
+        return await examine(self.settings)
+
+    async def _evaluate(
+        self, unit: KernelUnit, build: Build, *, compiled: bool
+    ) -> AsyncIterator[Verdict | TimingTaken]:
+        effort = Effort.QUICK if compiled else Effort.FULL
+        plan = WITH_COMPILED if compiled else ON_SAVE
+        results = self._bench.evaluate(unit, (subject_of(unit, build),), effort, plan)
+        async with contextlib.aclosing(results):
+            async for result in results:
+                yield result
+
+    async def _profiled(self, unit: KernelUnit, build: Build, roofline: Roofline | None) -> AsyncIterator[Event]:
+        profile = await self._bench.profile(unit, build)
+        if isinstance(profile, Problem):
+            yield Noted(problem=profile)
+            return
+        for problem in profile.problems:
+            yield Noted(problem=problem)
+        yield Profiled(unit=unit, profile=profile)
+        findings = diagnose.diagnose(
+            features(parse(unit.path, unit.text)), build=build, profile=profile, roofline=roofline
+        )
+        yield Diagnosed(unit=unit, findings=findings)
+
+    async def _confirmed(self, finished: Finished) -> AsyncIterator[Event]:
+        offer = finished.offer
+        assert offer is not None
+        unit = finished.unit
+        candidate = read_unit(unit.path, offer.new_text, entry=unit.entry_name)
+        build = await self._bench.build(candidate)
+        if isinstance(build, Build) and build.route is not Route.THIN:
+            yield finished
+            return
+        yield Progress(message="confirming with the ordinary build")
+        trial = await self._bench.confirm(candidate, unit)
+        speedup = None if trial.timing is None else trial.timing.speedup("parent")
+        if isinstance(trial.verdict, Passed) and trial.timing is not None and speedup is not None and speedup.low > 1:
+            confirmed = replace(offer, verdict=trial.verdict, timing=trial.timing, speedup=speedup)
+            yield replace(finished, offer=confirmed)
+            return
+        yield replace(
+            finished,
+            offer=None,
+            reason="the ordinary build does not bear out what the thin layer measured; please report this",
+        )
+
+    def _judged(self, unit: KernelUnit, verdict: Verdict) -> Judged:
+        self._bench.store.record(unit.path, unit.digest, verdict, None)
+        return Judged(unit=unit, verdict=verdict)
+
+    def _skill_folders(self) -> tuple[Path, ...]:
+        own = skills.shipped_folder()
+        return (own,) if self.workspace is None else (own, self.workspace / ".kernel-lsp" / "skills")
+
+
+def _no_entry(unit: KernelUnit) -> Problem:
+    return Problem(
+        code="no-entry",
+        message=f"{unit.path.name} has no function to judge",
+        hint="name one with `// kernel-lsp: entry=…`",
+    )
+
+
+def _no_cuda_yet() -> Problem:
+    return Problem(
+        code="cuda-unsupported",
+        message="CUDA kernels are not built or judged yet",
+        hint="nothing to do; findings from the text alone go on",
+    )

@@ -1,0 +1,30 @@
+"""The command `kernel-lsp`. Editors wait for `serve` to answer, so nothing is imported here before it is needed."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+FOR_EDITORS = (["serve"], ["serve", "--stdio"])
+"""Commands that take the short way, past the command line's own machinery."""
+
+
+def main() -> None:
+    """Run the command line and end the process with its exit code."""
+    if sys.argv[1:] in FOR_EDITORS:
+        from kernel_lsp.fronts.lsp import serve
+
+        serve()
+        return
+    from kernel_lsp.fronts.commands import app
+
+    try:
+        app(prog_name="kernel-lsp")
+    except BrokenPipeError:
+        # Whoever read our output has had enough (`| head`); Python would complain again when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,295 @@
+"""Where toolchain, builder, worker and history meet: one kernel text in, its build, verdict, times or profile out.
+
+The engine strings these steps into a loop for people; the search takes them as its `Bench`. Everything slow to
+get (the toolchain, the warm worker, the ceilings) is got once, on first use, and asked for again if it failed:
+what was missing may have been installed since.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import platformdirs
+
+from kernel_lsp import diagnose
+from kernel_lsp.build.builder import Builder
+from kernel_lsp.build.toolchain import Toolchain, discover
+from kernel_lsp.domain import (
+    Build,
+    BuildFailed,
+    Ceilings,
+    KernelUnit,
+    Passed,
+    Problem,
+    Profile,
+    Roofline,
+    Timing,
+    Unjudged,
+    Verdict,
+)
+from kernel_lsp.evaluate import Worker
+from kernel_lsp.messages import Effort, Failed, Subject, TimingPlan, TimingTaken, VerdictReached
+from kernel_lsp.optimize.search import Assessment, Trial
+from kernel_lsp.profile import ceilings as ceiling
+from kernel_lsp.profile.collect import collect
+from kernel_lsp.profile.roofline import roofline
+from kernel_lsp.settings import Settings
+from kernel_lsp.source.features import features
+from kernel_lsp.source.parse import parse
+from kernel_lsp.store import Store, StoredMemory
+
+T = TypeVar("T")
+
+ON_SAVE = TimingPlan(rounds=40, budget_s=1.5, cold_cache=True, eager=True, compiled=False)
+WITH_COMPILED = TimingPlan(rounds=40, budget_s=2.0, cold_cache=True, eager=True, compiled=True)
+IN_SEARCH = TimingPlan(rounds=25, budget_s=0.8, cold_cache=True, eager=False, compiled=False)
+BEFORE_OFFER = TimingPlan(rounds=60, budget_s=3.0, cold_cache=True, eager=True, compiled=False)
+
+KEPT_RESULTS = 64
+"""Texts whose timings and assessments are kept in memory; a search tries a few dozen."""
+
+
+class Workbench:
+    """Builds, judges, times and profiles kernel texts on this machine."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.cache_dir = cache_folder(settings)
+        self.store = Store(self.cache_dir / "history.sqlite")
+        self._toolchain = _Once(lambda: discover(settings))
+        self._worker = _Once(lambda: Worker.start(settings))
+        self._ceilings = _Once(self._measure_ceilings)
+        self._timings: OrderedDict[str, TimingTaken] = OrderedDict()
+        self._assessments: OrderedDict[str, Assessment] = OrderedDict()
+
+    async def close(self) -> None:
+        """End the worker and close the history. Running steps must have been cancelled before."""
+        for once in (self._toolchain, self._ceilings):
+            once.cancel()
+        worker = await self._worker.settle()
+        if isinstance(worker, Worker):
+            await worker.close()
+        self.store.close()
+
+    async def toolchain(self) -> Toolchain | Problem:
+        return await self._toolchain.get()
+
+    async def worker(self) -> Worker | Problem:
+        return await self._worker.get()
+
+    def warm(self) -> None:
+        """Start the worker and look for the tools, without waiting for either."""
+        self._toolchain.begin()
+        self._worker.begin()
+
+    async def build(self, unit: KernelUnit, *, whole: bool = False) -> Build | Problem:
+        tools = await self.toolchain()
+        if isinstance(tools, Problem):
+            return tools
+        return await Builder(tools, self.settings, self.cache_dir / "builds").build(unit, whole)
+
+    async def evaluate(
+        self, unit: KernelUnit, subjects: tuple[Subject, ...], effort: Effort, timing: TimingPlan | None
+    ) -> AsyncIterator[Verdict | TimingTaken]:
+        """The verdict on `subjects[0]`, which was built from `unit`, then its timings if it passed."""
+        if unit.problem is not None or unit.reference is None:
+            yield Unjudged(problem=unit.problem or _no_reference(unit))
+            return
+        worker = await self.worker()
+        if isinstance(worker, Problem):
+            yield Unjudged(problem=worker)
+            return
+        plan = None if timing is None else self._as_set(timing)
+        async with contextlib.aclosing(
+            worker.evaluate(reference=unit.reference, subjects=subjects, effort=effort, timing=plan)
+        ) as replies:
+            async for reply in replies:
+                match reply:
+                    case VerdictReached(verdict=verdict):
+                        yield verdict
+                    case TimingTaken():
+                        _keep(self._timings, unit.digest, reply)
+                        yield reply
+                    case Failed(problem=problem):
+                        yield Unjudged(problem=problem)
+
+    async def profile(self, unit: KernelUnit, build: Build, *, cache: bool = True) -> Profile | Problem:
+        tools, worker = await self.toolchain(), await self.worker()
+        for missing in (tools, worker):
+            if isinstance(missing, Problem):
+                return missing
+        assert isinstance(tools, Toolchain)
+        assert isinstance(worker, Worker)
+        subject = subject_of(unit, build)
+        return await collect(unit, build, subject, worker, tools, self.settings, cache=cache)
+
+    async def ceilings(self) -> Ceilings | Problem:
+        """What this machine can do at best: from the history, else measured now, which takes some seconds."""
+        return await self._ceilings.get()
+
+    async def roofline(self, taken: TimingTaken) -> Roofline | None:
+        ceilings = await self.ceilings()
+        if isinstance(ceilings, Problem):
+            return None
+        return roofline(taken.timing, taken.compulsory_bytes, taken.flops, ceilings)
+
+    async def memory(self, unit: KernelUnit) -> StoredMemory:
+        """Attempts on kernels judged by the same reference, with the same compiler and flags, on this machine."""
+        tools = await self.toolchain()
+        compiler = "" if isinstance(tools, Problem) else tools.compiler_version
+        reference = b"" if unit.reference is None else unit.reference.read_bytes()
+        parts = (hashlib.sha256(reference).hexdigest(), compiler, *self.settings.flags, ceiling.device_name())
+        return self.store.memory("\0".join(parts))
+
+    # --- optimize.search.Bench ------------------------------------------------------------------------------
+
+    async def assess(self, unit: KernelUnit) -> Assessment:
+        """Findings and roofline of a text that has passed; profiled once, then remembered."""
+        if (known := self._assessments.get(unit.digest)) is not None:
+            return known
+        build = await self.build(unit)
+        taken = self._timings.get(unit.digest)
+        where = None if taken is None else await self.roofline(taken)
+        profile = None
+        if isinstance(build, Build) and build.artifact is not None:
+            profile = await self.profile(unit, build)
+        findings = diagnose.diagnose(
+            features(parse(unit.path, unit.text)),
+            build=build if isinstance(build, Build) else None,
+            profile=profile if isinstance(profile, Profile) else None,
+            roofline=where,
+        )
+        assessment = Assessment(findings=findings, roofline=where)
+        if isinstance(profile, Profile) and where is not None:
+            _keep(self._assessments, unit.digest, assessment)
+        return assessment
+
+    async def compare(self, candidate: KernelUnit, parent: KernelUnit, effort: Effort) -> Trial:
+        """Build, judge and time `candidate` beside `parent`, as `kernel` and `parent`, in one run."""
+        return await self._compare(candidate, parent, effort, whole=False)
+
+    async def confirm(self, candidate: KernelUnit, parent: KernelUnit) -> Trial:
+        """The same in thorough mode, both built as the user's own build will build them."""
+        return await self._compare(candidate, parent, Effort.THOROUGH, whole=True)
+
+    async def _compare(self, candidate: KernelUnit, parent: KernelUnit, effort: Effort, *, whole: bool) -> Trial:
+        build, parent_build = await asyncio.gather(self.build(candidate, whole=whole), self.build(parent, whole=whole))
+        for missing in (build, parent_build):
+            if isinstance(missing, Problem):
+                return Trial(build=None, verdict=Unjudged(problem=missing), timing=None)
+        assert isinstance(build, Build)
+        assert isinstance(parent_build, Build)
+        if build.artifact is None or parent_build.artifact is None:
+            return Trial(build=build, verdict=failed_build(build), timing=None)
+        subjects = (subject_of(candidate, build), subject_of(parent, parent_build, "parent"))
+        verdict: Verdict | None = None
+        timing: Timing | None = None
+        plan = IN_SEARCH if effort is Effort.QUICK else BEFORE_OFFER
+        async with contextlib.aclosing(self.evaluate(candidate, subjects, effort, plan)) as results:
+            async for result in results:
+                if isinstance(result, TimingTaken):
+                    timing = result.timing
+                else:
+                    verdict = result
+        return Trial(build=build, verdict=verdict, timing=timing if isinstance(verdict, Passed) else None)
+
+    # --------------------------------------------------------------------------------------------------------
+
+    async def _measure_ceilings(self) -> Ceilings | Problem:
+        known = self.store.ceilings(ceiling.device_name(), len(os.sched_getaffinity(0)))
+        if known is not None:
+            return known
+        tools = await self.toolchain()
+        if isinstance(tools, Problem):
+            return tools
+        measured = await ceiling.measure(tools)
+        if isinstance(measured, Ceilings):
+            self.store.keep_ceilings(measured)
+        return measured
+
+    def _as_set(self, plan: TimingPlan) -> TimingPlan:
+        return TimingPlan(
+            rounds=plan.rounds,
+            budget_s=plan.budget_s,
+            cold_cache=self.settings.cold_cache,
+            eager=plan.eager,
+            compiled=plan.compiled,
+        )
+
+
+def cache_folder(settings: Settings) -> Path:
+    return Path(settings.cache_dir) if settings.cache_dir else platformdirs.user_cache_path("kernel-lsp")
+
+
+def subject_of(unit: KernelUnit, build: Build, name: str = "kernel") -> Subject:
+    """How the worker calls a built unit that has an entry."""
+    assert build.artifact is not None
+    assert unit.entry is not None
+    assert unit.entry_name is not None
+    return Subject(
+        name=name,
+        artifact=build.artifact,
+        entry=unit.entry,
+        entry_name=unit.entry_name,
+        directives=unit.directives,
+        path=unit.path,
+    )
+
+
+def failed_build(build: Build) -> Verdict:
+    """The verdict on a build that gave no artifact."""
+    return BuildFailed(messages=build.messages) if build.problem is None else Unjudged(problem=build.problem)
+
+
+def _no_reference(unit: KernelUnit) -> Problem:
+    return Problem(
+        code="no-reference",
+        message=f"{unit.path.name} has no Torch reference",
+        hint=f"add {unit.path.stem}.py beside it, or name one with `// kernel-lsp: reference=…`",
+    )
+
+
+def _keep(results: OrderedDict[str, T], digest: str, value: T) -> None:
+    results[digest] = value
+    results.move_to_end(digest)
+    while len(results) > KEPT_RESULTS:
+        results.popitem(last=False)
+
+
+class _Once(Generic[T]):
+    """A value made once, by whoever asks first; a `Problem` is not kept, so the next one asks again."""
+
+    def __init__(self, make: Callable[[], Awaitable[T]]) -> None:
+        self._make = make
+        self._task: asyncio.Task[T] | None = None
+
+    def begin(self) -> asyncio.Task[T]:
+        task = self._task
+        if task is None or (task.done() and (task.cancelled() or isinstance(task.result(), Problem))):
+            task = self._task = asyncio.ensure_future(_run(self._make))
+        return task
+
+    async def get(self) -> T:
+        # Shielded: a check that is cancelled while the worker starts must not take the worker from the next one.
+        return await asyncio.shield(self.begin())
+
+    async def settle(self) -> T | None:
+        """The value if it was ever asked for, waiting for it where it is on its way."""
+        if self._task is None or self._task.cancelled():
+            return None
+        return await self._task
+
+    def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+
+async def _run(make: Callable[[], Awaitable[T]]) -> T:
+    return await make()

@@ -1,0 +1,11 @@
+// out = a b
+extern "C" void kernel(const float* a, const float* b, float* out, int n, int m, int k) {
+  for (int i = 0; i < n; i++) {
+    for (int j = 0; j < m; j++) {
+      out[i * m + j] = 0;
+      for (int p = 0; p < k; p++) {
+        out[i * m + j] += a[i * k + p] * b[p * m + j];  // one load and one store each time
+      }
+    }
+  }
+}

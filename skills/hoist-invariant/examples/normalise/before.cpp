@@ -1,0 +1,13 @@
+#include <cmath>
+
+// b's rows over their length, each times a's first element of the row.
+extern "C" void kernel(const float* a, const float* b, float* out, int n, int m, int k) {
+  for (int i = 0; i < n; ++i) {
+    float squares = 1e-6f;
+    for (int j = 0; j < m; ++j) squares += b[j] * b[j];
+    for (int j = 0; j < m; ++j) {
+      const float length = std::sqrt(squares);
+      out[i * m + j] = a[i * k] * b[j] / length + std::exp(-squares);
+    }
+  }
+}

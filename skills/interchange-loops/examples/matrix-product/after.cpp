@@ -1,0 +1,21 @@
+// out = a b
+extern "C" void kernel(const float* a, const float* b, float* out, int n, int m, int k) {
+  for (int i = 0; i < n; i++) {
+    for (int j_begin = 0; j_begin < m; j_begin += 256) {
+      const int j_end = j_begin + 256 < m ? j_begin + 256 : m;
+      float sum[256];
+      for (int j = j_begin; j < j_end; j++) {
+        sum[j - j_begin] = 0;
+      }
+      for (int p = 0; p < k; p++) {
+        #pragma omp simd
+        for (int j = j_begin; j < j_end; j++) {
+          sum[j - j_begin] += a[i * k + p] * b[p * m + j];
+        }
+      }
+      for (int j = j_begin; j < j_end; j++) {
+        out[i * m + j] = sum[j - j_begin];
+      }
+    }
+  }
+}

@@ -1,0 +1,5 @@
+// a's first column plus b's first row.
+extern "C" void kernel(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ out, int n, int m, int k) {
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < m; j++) out[i * m + j] = a[i * k] + b[j];
+}
