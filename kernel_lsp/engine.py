@@ -7,7 +7,7 @@ belongs to a text that has changed since.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +26,6 @@ from kernel_lsp.domain import (
     Noted,
     Passed,
     Problem,
-    Profile,
     Profiled,
     Progress,
     Roofline,
@@ -85,7 +84,7 @@ class Engine:
     def static_findings(self, path: Path, text: str) -> tuple[Finding, ...]:
         """Findings from the text alone; parses only what changed since the last call for `path`."""
         parsed = self._parsed[path] = parse(path, text, self._parsed.get(path))
-        return diagnose.diagnose(features(parsed))
+        return diagnose.diagnose(features(parsed), path=path)
 
     def decisions(self, path: Path, text: str, findings: tuple[Finding, ...]) -> tuple[SkillDecision, ...]:
         """What an optimisation would try on `findings` of `text`, and why it would pass over the rest; runs nothing."""
@@ -96,7 +95,7 @@ class Engine:
         """Drop what is kept of a file that was closed."""
         self._parsed.pop(path, None)
 
-    async def check(self, unit: KernelUnit, level: OnSave | None = None) -> AsyncIterator[Event]:
+    async def check(self, unit: KernelUnit, level: OnSave | None = None) -> AsyncGenerator[Event, None]:
         """Build, judge, time, profile and diagnose, each told as soon as it is known.
 
         The order: compiler messages, findings from the text and the compiler's remarks, verdict, timing, profile
@@ -107,12 +106,12 @@ class Engine:
         if not self.trusted or level is OnSave.OFF:
             if not self.trusted:
                 yield Noted(problem=UNTRUSTED)
-            yield Diagnosed(unit=unit, findings=diagnose.diagnose(text_features))
+            yield Diagnosed(unit=unit, findings=diagnose.diagnose(text_features, path=unit.path))
             return
         if self._bench.store.problem is not None:
             yield Noted(problem=self._bench.store.problem)
         if unit.language is Language.CUDA:
-            yield Diagnosed(unit=unit, findings=diagnose.diagnose(text_features))
+            yield Diagnosed(unit=unit, findings=diagnose.diagnose(text_features, path=unit.path))
             yield Judged(unit=unit, verdict=Unjudged(problem=_no_cuda_yet()))
             return
 
@@ -120,11 +119,11 @@ class Engine:
         self._bench.warm()
         build = await self._bench.build(unit)
         if isinstance(build, Problem):
-            yield Diagnosed(unit=unit, findings=diagnose.diagnose(text_features))
+            yield Diagnosed(unit=unit, findings=diagnose.diagnose(text_features, path=unit.path))
             yield Judged(unit=unit, verdict=Unjudged(problem=build))
             return
         yield Built(unit=unit, build=build)
-        yield Diagnosed(unit=unit, findings=diagnose.diagnose(text_features, build=build))
+        yield Diagnosed(unit=unit, findings=diagnose.diagnose(text_features, build=build, path=unit.path))
         if build.artifact is None:
             yield self._judged(unit, failed_build(build))
             return
@@ -170,7 +169,7 @@ class Engine:
         finding: str | None = None,
         seconds: float | None = None,
         confirm: bool = True,
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event, None]:
         """Search for a faster kernel; the last event is `Finished`, with the offer if there is one.
 
         With `confirm`, the offer is judged and timed once more as the user's own build makes it, where the search
@@ -209,7 +208,7 @@ class Engine:
 
     async def _evaluate(
         self, unit: KernelUnit, build: Build, *, compiled: bool
-    ) -> AsyncIterator[Verdict | TimingTaken]:
+    ) -> AsyncGenerator[Verdict | TimingTaken, None]:
         effort = Effort.QUICK if compiled else Effort.FULL
         plan = WITH_COMPILED if compiled else ON_SAVE
         results = self._bench.evaluate(unit, (subject_of(unit, build),), effort, plan)
@@ -217,7 +216,7 @@ class Engine:
             async for result in results:
                 yield result
 
-    async def _profiled(self, unit: KernelUnit, build: Build, roofline: Roofline | None) -> AsyncIterator[Event]:
+    async def _profiled(self, unit: KernelUnit, build: Build, roofline: Roofline | None) -> AsyncGenerator[Event, None]:
         profile = await self._bench.profile(unit, build)
         if isinstance(profile, Problem):
             yield Noted(problem=profile)
@@ -226,11 +225,11 @@ class Engine:
             yield Noted(problem=problem)
         yield Profiled(unit=unit, profile=profile)
         findings = diagnose.diagnose(
-            features(parse(unit.path, unit.text)), build=build, profile=profile, roofline=roofline
+            features(parse(unit.path, unit.text)), build=build, profile=profile, roofline=roofline, path=unit.path
         )
         yield Diagnosed(unit=unit, findings=findings)
 
-    async def _confirmed(self, finished: Finished) -> AsyncIterator[Event]:
+    async def _confirmed(self, finished: Finished) -> AsyncGenerator[Event, None]:
         offer = finished.offer
         assert offer is not None
         unit = finished.unit

@@ -248,6 +248,8 @@ class _Link:
     """One worker process and the socket to it."""
 
     hello: Hello
+    is_ready: bool = False
+    """Has said hello."""
 
     def __init__(self, worker: Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._process = worker
@@ -288,7 +290,8 @@ class _Link:
         """Close the socket, which ends the worker and its children; kill what does not end by itself."""
         self._writer.close()
         try:
-            await asyncio.wait_for(self._process.wait(), GRACE_S)
+            # One that still imports torch sees no closed socket, and has nothing to end.
+            await asyncio.wait_for(self._process.wait(), GRACE_S if self.is_ready else 0)
         except asyncio.TimeoutError:
             pass
         finally:
@@ -355,7 +358,7 @@ async def _connect(settings: Settings) -> _Link | Problem:
         raise
     else:
         if isinstance(first, Hello):
-            link.hello = first
+            link.hello, link.is_ready = first, True
             return link
         problem = first.problem if isinstance(first, Failed) else _no_start(python, "")
     await link.close()

@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import os
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -97,7 +97,7 @@ class Workbench:
 
     async def evaluate(
         self, unit: KernelUnit, subjects: tuple[Subject, ...], effort: Effort, timing: TimingPlan | None
-    ) -> AsyncIterator[Verdict | TimingTaken]:
+    ) -> AsyncGenerator[Verdict | TimingTaken, None]:
         """The verdict on `subjects[0]`, which was built from `unit`, then its timings if it passed."""
         if unit.problem is not None or unit.reference is None:
             yield Unjudged(problem=unit.problem or _no_reference(unit))
@@ -165,6 +165,7 @@ class Workbench:
             build=build if isinstance(build, Build) else None,
             profile=profile if isinstance(profile, Profile) else None,
             roofline=where,
+            path=unit.path,
         )
         assessment = Assessment(findings=findings, roofline=where)
         if isinstance(profile, Profile) and where is not None:
@@ -281,10 +282,12 @@ class _Once(Generic[T]):
         return await asyncio.shield(self.begin())
 
     async def settle(self) -> T | None:
-        """The value if it was ever asked for, waiting for it where it is on its way."""
-        if self._task is None or self._task.cancelled():
+        """The value if there is one; where it is on its way, that is given up."""
+        if self._task is None:
             return None
-        return await self._task
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        return None if self._task.cancelled() else self._task.result()
 
     def cancel(self) -> None:
         if self._task is not None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from lsprotocol import converters, types
 from pytest_lsp import LanguageClient
+from pytest_lsp.client import DEFAULT_CLIENT_FEATURES, register_lsp_features
 
 CAPABILITIES = Path(__file__).parent / "capabilities"
 CLIENTS = ("vscode_1.139.1", "neovim_0.11.4")
@@ -216,6 +217,9 @@ class Editor(LanguageClient):
 
 
 def _register(editor: Editor) -> None:
+    ours = {types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS}
+    register_lsp_features(editor, {name: do for name, do in DEFAULT_CLIENT_FEATURES.items() if name not in ours})
+
     @editor.feature(types.WORKSPACE_CODE_LENS_REFRESH)
     @editor.feature(types.WORKSPACE_INLAY_HINT_REFRESH)
     def refresh(_: Any) -> None:

@@ -63,7 +63,7 @@ async def test_a_compiler_error_stands_on_its_characters(begin: Begin, client: s
         lambda: any(d.severity == types.DiagnosticSeverity.Error for d in editor.diagnostics.get(uri, [])), "an error"
     )
     error = next(d for d in editor.diagnostics[uri] if d.severity == types.DiagnosticSeverity.Error)
-    assert "'v' was not declared" in error.message
+    assert "‘v’ was not declared" in error.message
     before = editor.texts[uri].splitlines()[6].partition("v[j]")[0]
     units = len(before.encode()) if editor.utf8 else len(before.encode("utf-16-le")) // 2
     assert error.range.start == types.Position(line=6, character=units)
@@ -93,9 +93,9 @@ async def test_a_wrong_kernel_is_refused_with_its_worst_element(begin: Begin, wo
 async def test_a_kernel_that_crashes_is_one_message_and_the_server_lives(begin: Begin, workspace: Path) -> None:
     editor = await begin()
     uri = editor.open(workspace / "scale_columns.cpp")
-    editor.type(
-        uri, "for (int64_t j = 0; j < cols; ++j) {", "*(volatile int*)nullptr = 1; for (int64_t j = 0; j < cols; ++j) {"
-    )
+    fault = "*(volatile int*)nullptr = 1; "
+    loop = "for (int64_t j = 0; j < cols; ++j) {"
+    editor.type(uri, loop, fault + loop)
     editor.save(uri)
     verdict = (await editor.shown(uri, "crashed"))["crashed"]
     assert "segmentation fault" in verdict.message.lower()

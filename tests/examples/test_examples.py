@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from kernel_lsp.source.pairing import read_unit
 
 from kernel_lsp.domain import BindingStyle, Judged, Passed, Timed
 from kernel_lsp.engine import Engine
 from kernel_lsp.fronts.demo import examples
 from kernel_lsp.fronts.running import closing
 from kernel_lsp.settings import OnSave, Settings
+from kernel_lsp.source.pairing import read_unit
 
 FOLDER = Path(__file__).parents[2] / "examples" / "cpu"
 

@@ -190,7 +190,7 @@ class Talk:
 
 async def until(true: Callable[[], bool]) -> None:
     async def wait() -> None:
-        while not true():  # noqa: ASYNC110 - what is waited for belongs to the server
+        while not true():
             await asyncio.sleep(0.005)
 
     await asyncio.wait_for(wait(), PATIENCE_S)

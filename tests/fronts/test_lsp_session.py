@@ -27,7 +27,7 @@ from kernel_lsp.fronts.lsp import session
 from kernel_lsp.settings import OnSave
 from kernel_lsp.source.edits import apply, digest
 from tests.fronts import values
-from tests.fronts.lsp_talk import LedEngine, Talk, span, until
+from tests.fronts.lsp_talk import LedEngine, Talk, at, span, until
 
 PATH = values.PATH
 EDITED = values.TEXT.replace("2.0", "2.0f")
@@ -116,22 +116,15 @@ async def test_a_save_shows_verdict_times_hints_and_evidence(talk: Talk) -> None
     assert titles[0].startswith("✓ matches reference · 20.9 ms · 0.078× torch")
     assert "9 % of the memory limit" in titles[0]
     assert titles[1:] == ["Optimize this kernel", "Open report"]
-    hints = await talk.ask(
-        "textDocument/inlayHint",
-        {"textDocument": {"uri": uri}, "range": span(0, 0, 0) | {"end": {"line": 99, "character": 0}}},
-    )
+    whole = {"start": at(0, 0), "end": at(99, 0)}
+    hints = await talk.ask("textDocument/inlayHint", {"textDocument": {"uri": uri}, "range": whole})
     line = values.TEXT.splitlines()[5]
     units = len(line.encode()) if talk.capabilities["positionEncoding"] == "utf-8" else len(line)
     assert [(h["label"], h["position"]) for h in hints] == [("97 % of samples", {"line": 5, "character": units})]
-    hover = await talk.ask(
-        "textDocument/hover", {"textDocument": {"uri": uri}, "position": {"line": 5, "character": 4}}
-    )
+    hover = await hovered(talk, uri, 5, 4)
     assert "D1 misses per access" in hover
     assert "must move" in hover
-    entry = await talk.ask(
-        "textDocument/hover", {"textDocument": {"uri": uri}, "position": {"line": 2, "character": 18}}
-    )
-    assert "Matches the reference" in entry
+    assert "Matches the reference" in await hovered(talk, uri, 2, 18)
 
 
 async def test_a_mismatch_stands_on_the_entrys_name(talk: Talk) -> None:
