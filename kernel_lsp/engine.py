@@ -108,8 +108,6 @@ class Engine:
                 yield Noted(problem=UNTRUSTED)
             yield Diagnosed(unit=unit, findings=diagnose.diagnose(text_features, path=unit.path))
             return
-        if self._bench.store.problem is not None:
-            yield Noted(problem=self._bench.store.problem)
         if unit.language is Language.CUDA:
             yield Diagnosed(unit=unit, findings=diagnose.diagnose(text_features, path=unit.path))
             yield Judged(unit=unit, verdict=Unjudged(problem=_no_cuda_yet()))
@@ -122,6 +120,8 @@ class Engine:
             yield Diagnosed(unit=unit, findings=diagnose.diagnose(text_features, path=unit.path))
             yield Judged(unit=unit, verdict=Unjudged(problem=build))
             return
+        for problem in self._bench.problems():
+            yield Noted(problem=problem)
         yield Built(unit=unit, build=build)
         yield Diagnosed(unit=unit, findings=diagnose.diagnose(text_features, build=build, path=unit.path))
         if build.artifact is None:
@@ -159,7 +159,11 @@ class Engine:
         if self.settings.compiled_baseline:
             yield Progress(message="timing torch.compile")
             async for result in self._evaluate(unit, build, compiled=True):
-                if isinstance(result, TimingTaken) and result.timing.of("compiled") is not None:
+                if not isinstance(result, TimingTaken):
+                    # The same text on other secret seeds: whatever they bring to light is told.
+                    if not isinstance(result, Passed):
+                        yield self._judged(unit, result)
+                elif result.timing.of("compiled") is not None:
                     yield Timed(unit=unit, timing=result.timing, roofline=await self._bench.roofline(result))
 
     async def optimize(

@@ -64,6 +64,7 @@ class Workbench:
         self.cache_dir = cache_folder(settings)
         self.store = Store(self.cache_dir / "history.sqlite")
         self._toolchain = _Once(lambda: discover(settings))
+        self._builder = _Once(self._make_builder)
         self._worker = _Once(lambda: Worker.start(settings))
         self._ceilings = _Once(self._measure_ceilings)
         self._timings: OrderedDict[str, TimingTaken] = OrderedDict()
@@ -71,7 +72,7 @@ class Workbench:
 
     async def close(self) -> None:
         """End the worker and close the history. Running steps must have been cancelled before."""
-        for once in (self._toolchain, self._ceilings):
+        for once in (self._toolchain, self._builder, self._ceilings):
             once.cancel()
         worker = await self._worker.settle()
         if isinstance(worker, Worker):
@@ -86,14 +87,20 @@ class Workbench:
 
     def warm(self) -> None:
         """Start the worker and look for the tools, without waiting for either."""
-        self._toolchain.begin()
+        self._builder.begin()
         self._worker.begin()
 
     async def build(self, unit: KernelUnit, *, whole: bool = False) -> Build | Problem:
-        tools = await self.toolchain()
-        if isinstance(tools, Problem):
-            return tools
-        return await Builder(tools, self.settings, self.cache_dir / "builds").build(unit, whole)
+        builder = await self._builder.get()
+        if isinstance(builder, Problem):
+            return builder
+        return await builder.build(unit, whole)
+
+    def problems(self) -> tuple[Problem, ...]:
+        """What limits the history and the build cache on this machine, as far as it has shown."""
+        builder = self._builder.known()
+        of_builds = tuple(builder.problems) if isinstance(builder, Builder) else ()
+        return of_builds if self.store.problem is None else (self.store.problem, *of_builds)
 
     async def evaluate(
         self, unit: KernelUnit, subjects: tuple[Subject, ...], effort: Effort, timing: TimingPlan | None
@@ -203,6 +210,10 @@ class Workbench:
 
     # --------------------------------------------------------------------------------------------------------
 
+    async def _make_builder(self) -> Builder | Problem:
+        tools = await self.toolchain()
+        return tools if isinstance(tools, Problem) else Builder(tools, self.settings, self.cache_dir / "builds")
+
     async def _measure_ceilings(self) -> Ceilings | Problem:
         known = self.store.ceilings(ceiling.device_name(), len(os.sched_getaffinity(0)))
         if known is not None:
@@ -288,6 +299,11 @@ class _Once(Generic[T]):
         self._task.cancel()
         await asyncio.wait([self._task])
         return None if self._task.cancelled() else self._task.result()
+
+    def known(self) -> T | None:
+        """The value if it is there already."""
+        done = self._task is not None and self._task.done() and not self._task.cancelled()
+        return self._task.result() if done and self._task is not None else None
 
     def cancel(self) -> None:
         if self._task is not None:

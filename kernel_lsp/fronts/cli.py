@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 FOR_EDITORS = (["serve"], ["serve", "--stdio"])
@@ -18,12 +17,7 @@ def main() -> None:
         return
     from kernel_lsp.fronts.commands import app
 
-    try:
-        app(prog_name="kernel-lsp")
-    except BrokenPipeError:
-        # Whoever read our output has had enough (`| head`); Python would complain again when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+    app(prog_name="kernel-lsp")
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ class JsonReport:
 
 
 def line(event: Event) -> str:
-    """The event's own fields under its class name in `type`; its unit as path and digest, for the text is the file's.
+    """The event's own fields with its class name in `class`; its unit as path and digest, for the text is the file's.
 
     `Timed` also carries what follows from its samples: `median_us` per subject, `speedups` per baseline.
     """

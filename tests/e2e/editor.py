@@ -14,6 +14,7 @@ from typing import Any
 from lsprotocol import converters, types
 from pytest_lsp import LanguageClient
 from pytest_lsp.client import DEFAULT_CLIENT_FEATURES, register_lsp_features
+from pytest_lsp.protocol import LanguageClientProtocol
 
 CAPABILITIES = Path(__file__).parent / "capabilities"
 CLIENTS = ("vscode_1.139.1", "neovim_0.11.4")
@@ -24,11 +25,17 @@ PATIENCE_S = 100.0
 SETTINGS = {"compiledBaseline": False, "optimizeSeconds": 45, "timeoutS": 20}
 
 
+class EditorProtocol(LanguageClientProtocol):
+    def get_result_type(self, method: str) -> Any:
+        # lsprotocol takes every code action that has a command for a bare command, and loses all but its title.
+        return None if method == types.TEXT_DOCUMENT_CODE_ACTION else super().get_result_type(method)
+
+
 class Editor(LanguageClient):
     """Documents are what the test says; what the server asks for is done as an obliging user would do it."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(protocol_cls=EditorProtocol)
         self.texts: dict[str, str] = {}
         self.versions: dict[str, int] = {}
         self.paths: dict[str, Path] = {}
@@ -133,7 +140,7 @@ class Editor(LanguageClient):
             text_document=types.TextDocumentIdentifier(uri=uri), range=place, context=context
         )
         found = await self.text_document_code_action_async(params) or []
-        return [action for action in found if isinstance(action, types.CodeAction)]
+        return [converters.get_converter().structure(action, types.CodeAction) for action in found]
 
     # --- what a test waits for ------------------------------------------------------------------------------
 
@@ -245,7 +252,7 @@ def _register(editor: Editor) -> None:
     @editor.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
     def publish(params: types.PublishDiagnosticsParams) -> None:
         editor.published.append(params)
-        editor.diagnostics[params.uri] = params.diagnostics
+        editor.diagnostics[params.uri] = list(params.diagnostics)
 
 
 def _whole(text: str) -> types.Range:

@@ -133,7 +133,7 @@ def test_json_is_one_document_for_each_event(kernel: Path, monkeypatch: pytest.M
     events = checked(values.UNIT, values.PASSED)
     scripted(monkeypatch, FakeEngine(events))
     result = invoke("check", kernel, "--json", "--no-profile")
-    assert [json.loads(line)["type"] for line in result.stdout.splitlines()] == [type(e).__name__ for e in events]
+    assert [json.loads(line)["class"] for line in result.stdout.splitlines()] == [type(e).__name__ for e in events]
     assert result.stderr == ""
 
 
@@ -178,7 +178,7 @@ def test_what_is_no_kernel_is_refused_in_one_line(kind: str, command: str, tmp_p
     assert len(result.stderr.splitlines()) == 1
     assert str(path) in result.stderr
     document = json.loads(invoke(command, path, "--json").stdout)
-    assert document["type"] == "Noted"
+    assert document["class"] == "Noted"
     assert document["problem"]["hint"]
 
 
@@ -373,5 +373,4 @@ def test_a_cancelled_check_still_tells_its_verdict(kernel: Path, monkeypatch: py
 def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
     script = f"{sys.executable} -m kernel_lsp explain KL501 | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
-    assert "Traceback" not in done.stderr
-    assert done.stdout.strip() in ("0", "141")
+    assert done.stderr == ""

@@ -51,7 +51,7 @@ def test_the_whole_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     assert running.run(demo.demonstrate(folder, result)) == 0
     printed = capsys.readouterr().out
     assert "[1/2] alpha" in printed
-    assert "12.2× faster than the initial kernels" in printed
+    assert "12.20× faster than the initial kernels" in printed
     document = json.loads(result.read_text(encoding="utf-8"))
     assert [each["name"] for each in document["rows"]] == ["alpha", "beta"]
     assert document["rows"][0]["speedup"]["low"] == values.OFFER.speedup.low

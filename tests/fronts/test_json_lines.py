@@ -12,9 +12,9 @@ from tests.fronts import values
 
 def test_a_unit_is_its_path_and_digest() -> None:
     document = json.loads(json_lines.line(Judged(unit=values.UNIT, verdict=values.MISMATCH)))
-    assert document["type"] == "Judged"
+    assert document["class"] == "Judged"
     assert document["unit"] == {"path": str(values.PATH), "digest": values.UNIT.digest}
-    assert document["verdict"]["type"] == "Mismatch"
+    assert document["verdict"]["class"] == "Mismatch"
     assert document["verdict"]["workload"]["seed"] == values.JITTERED.seed
 
 
@@ -36,7 +36,7 @@ def test_every_document_is_one_line() -> None:
     for event in events:
         text = json_lines.line(event)
         assert "\n" not in text
-        assert json.loads(text)["type"] == type(event).__name__
+        assert json.loads(text)["class"] == type(event).__name__
 
 
 def test_the_documentation_names_every_event() -> None:

@@ -46,9 +46,9 @@ def test_a_right_kernel_a_wrong_one_and_none(kernel: Path) -> None:
     wrong = subprocess.run(command("check", kernel, "--json"), capture_output=True, text=True, check=False)
     assert wrong.returncode == 1, wrong.stderr
     documents = [json.loads(line) for line in wrong.stdout.splitlines()]
-    verdicts = [document["verdict"] for document in documents if document["type"] == "Judged"]
-    assert verdicts[-1]["type"] == "Mismatch"
-    assert not [document for document in documents if document["type"] == "Timed"]
+    verdicts = [document["verdict"] for document in documents if document["class"] == "Judged"]
+    assert verdicts[-1]["class"] == "Mismatch"
+    assert not [document for document in documents if document["class"] == "Timed"]
 
     kernel.write_text(text.replace("float sum = 0;", "flaot sum = 0;"), encoding="utf-8")
     broken = subprocess.run(command("check", kernel), capture_output=True, text=True, check=False)
