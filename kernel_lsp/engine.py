@@ -103,13 +103,14 @@ class Engine:
         """
         level = level or self.settings.on_save
         text_features = features(parse(unit.path, unit.text))
+        from_text = Diagnosed(unit=unit, findings=diagnose.diagnose(text_features, path=unit.path))
+        if not self.trusted:
+            yield Noted(problem=UNTRUSTED)
         if not self.trusted or level is OnSave.OFF:
-            if not self.trusted:
-                yield Noted(problem=UNTRUSTED)
-            yield Diagnosed(unit=unit, findings=diagnose.diagnose(text_features, path=unit.path))
+            yield from_text
             return
         if unit.language is Language.CUDA:
-            yield Diagnosed(unit=unit, findings=diagnose.diagnose(text_features, path=unit.path))
+            yield from_text
             yield Judged(unit=unit, verdict=Unjudged(problem=_no_cuda_yet()))
             return
 
@@ -117,7 +118,7 @@ class Engine:
         self._bench.warm()
         build = await self._bench.build(unit)
         if isinstance(build, Problem):
-            yield Diagnosed(unit=unit, findings=diagnose.diagnose(text_features, path=unit.path))
+            yield from_text
             yield Judged(unit=unit, verdict=Unjudged(problem=build))
             return
         for problem in self._bench.problems():
@@ -126,14 +127,18 @@ class Engine:
         yield Diagnosed(unit=unit, findings=diagnose.diagnose(text_features, build=build, path=unit.path))
         if build.artifact is None:
             yield self._judged(unit, failed_build(build))
-            return
+        elif unit.problem is not None or unit.entry is None or unit.reference is None:
+            yield Judged(unit=unit, verdict=Unjudged(problem=unit.problem or _no_entry(unit)))
+        else:
+            async with contextlib.aclosing(self._measured(unit, build, level)) as events:
+                async for event in events:
+                    yield event
 
+    async def _measured(self, unit: KernelUnit, build: Build, level: OnSave) -> AsyncGenerator[Event, None]:
+        """Judge, time and profile what was built."""
         yield Progress(message="judging against the reference")
         verdict: Verdict | None = None
         taken: TimingTaken | None = None
-        if unit.problem is not None or unit.entry is None or unit.reference is None:
-            yield Judged(unit=unit, verdict=Unjudged(problem=unit.problem or _no_entry(unit)))
-            return
         async for result in self._evaluate(unit, build, compiled=False):
             if isinstance(result, TimingTaken):
                 taken = result
@@ -141,16 +146,15 @@ class Engine:
             else:
                 verdict = result
                 yield Judged(unit=unit, verdict=verdict)
-        if verdict is None or taken is None or not isinstance(verdict, Passed):
-            if verdict is not None:
-                self._bench.store.record(unit.path, unit.digest, verdict, None)
+        if verdict is not None:
+            self._bench.store.record(unit.path, unit.digest, verdict, None if taken is None else taken.timing)
+        if taken is None or not isinstance(verdict, Passed):
             return
-        self._bench.store.record(unit.path, unit.digest, verdict, taken.timing)
 
         yield Progress(message="measuring this machine's limits")
-        roofline = await self._bench.roofline(taken)
         if isinstance(ceilings := await self._bench.ceilings(), Problem):
             yield Noted(problem=ceilings)
+        roofline = await self._bench.roofline(taken)
         yield Timed(unit=unit, timing=taken.timing, roofline=roofline)
         if level is OnSave.PROFILE:
             yield Progress(message="profiling")
