@@ -235,6 +235,7 @@ class Engine:
         findings = diagnose.diagnose(
             features(parse(unit.path, unit.text)), build=build, profile=profile, roofline=roofline, path=unit.path
         )
+        self._bench.keep(unit, findings, roofline)
         yield Diagnosed(unit=unit, findings=findings)
 
     async def _confirmed(self, finished: Finished) -> AsyncGenerator[Event, None]:

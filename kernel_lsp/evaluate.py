@@ -327,6 +327,7 @@ async def _connect(settings: Settings) -> _Link | Problem:
                 env={
                     **process.interpreter_environment(PACKAGE_PARENT),
                     "TORCHINDUCTOR_CACHE_DIR": str(_inductor_cache(settings)),
+                    "TORCHINDUCTOR_COMPILE_THREADS": "1",
                 },
                 stdout=DEVNULL,
                 stderr=PIPE,

@@ -141,7 +141,7 @@ class VerdictReached:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimingTaken:
-    """Sent after `VerdictReached` with `Passed`; again, with `compiled` in it, once that baseline is ready."""
+    """Sent after `VerdictReached` with `Passed`."""
 
     job: int
     timing: Timing

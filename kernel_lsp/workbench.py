@@ -25,11 +25,13 @@ from kernel_lsp.domain import (
     Build,
     BuildFailed,
     Ceilings,
+    Finding,
     KernelUnit,
     Passed,
     Problem,
     Profile,
     Roofline,
+    Route,
     Timing,
     Unjudged,
     Verdict,
@@ -49,7 +51,7 @@ T = TypeVar("T")
 
 ON_SAVE = TimingPlan(rounds=40, budget_s=1.5, cold_cache=True, eager=True, compiled=False)
 WITH_COMPILED = TimingPlan(rounds=40, budget_s=2.0, cold_cache=True, eager=True, compiled=True)
-IN_SEARCH = TimingPlan(rounds=25, budget_s=0.8, cold_cache=True, eager=False, compiled=False)
+IN_SEARCH = TimingPlan(rounds=25, budget_s=0.6, cold_cache=True, eager=False, compiled=False)
 BEFORE_OFFER = TimingPlan(rounds=60, budget_s=3.0, cold_cache=True, eager=True, compiled=False)
 
 KEPT_RESULTS = 64
@@ -90,11 +92,11 @@ class Workbench:
         self._builder.begin()
         self._worker.begin()
 
-    async def build(self, unit: KernelUnit, *, whole: bool = False) -> Build | Problem:
+    async def build(self, unit: KernelUnit, route: Route | None = None) -> Build | Problem:
         builder = await self._builder.get()
         if isinstance(builder, Problem):
             return builder
-        return await builder.build(unit, whole)
+        return await builder.build(unit, route)
 
     def problems(self) -> tuple[Problem, ...]:
         """What limits the history and the build cache on this machine, as far as it has shown."""
@@ -155,10 +157,18 @@ class Workbench:
         parts = (hashlib.sha256(reference).hexdigest(), compiler, *self.settings.flags, ceiling.device_name())
         return self.store.memory("\0".join(parts))
 
+    def keep(self, unit: KernelUnit, findings: tuple[Finding, ...], where: Roofline | None) -> None:
+        """Remember what a check found, so that a search over the same text begins where the check ended."""
+        _keep(self._assessments, unit.digest, Assessment(findings=findings, roofline=where))
+
     # --- optimize.search.Bench ------------------------------------------------------------------------------
 
+    def has_passed(self, unit: KernelUnit) -> bool:
+        """This very text passed, and was timed, in this session."""
+        return unit.digest in self._timings
+
     async def assess(self, unit: KernelUnit) -> Assessment:
-        """Findings and roofline of a text that has passed; profiled once, then remembered."""
+        """Findings and roofline of a text that has passed, profiled by sampling alone, once."""
         if (known := self._assessments.get(unit.digest)) is not None:
             return known
         build = await self.build(unit)
@@ -166,7 +176,8 @@ class Workbench:
         where = None if taken is None else await self.roofline(taken)
         profile = None
         if isinstance(build, Build) and build.artifact is not None:
-            profile = await self.profile(unit, build)
+            # Counting cache misses takes seconds, and a search looks at many texts.
+            profile = await self.profile(unit, build, cache=False)
         findings = diagnose.diagnose(
             features(parse(unit.path, unit.text)),
             build=build if isinstance(build, Build) else None,
@@ -174,26 +185,37 @@ class Workbench:
             roofline=where,
             path=unit.path,
         )
-        assessment = Assessment(findings=findings, roofline=where)
         if isinstance(profile, Profile) and where is not None:
-            _keep(self._assessments, unit.digest, assessment)
-        return assessment
+            self.keep(unit, findings, where)
+        return Assessment(findings=findings, roofline=where)
 
     async def compare(self, candidate: KernelUnit, parent: KernelUnit, effort: Effort) -> Trial:
-        """Build, judge and time `candidate` beside `parent`, as `kernel` and `parent`, in one run."""
-        return await self._compare(candidate, parent, effort, whole=False)
+        """Build, judge and time `candidate` beside `parent`, as `kernel` and `parent`, in one run.
+
+        A candidate never takes a slower way than its parent did: what the thin layer refuses in it, but not in the
+        parent, is more likely a mistake of the rewrite than worth the forty seconds that torch's headers take.
+        """
+        parent_build = await self.build(parent)
+        route = Route.THIN if isinstance(parent_build, Build) and parent_build.route is Route.THIN else None
+        return await self._compared(candidate, await self.build(candidate, route), parent, parent_build, effort)
 
     async def confirm(self, candidate: KernelUnit, parent: KernelUnit) -> Trial:
         """The same in thorough mode, both built as the user's own build will build them."""
-        return await self._compare(candidate, parent, Effort.THOROUGH, whole=True)
+        build, parent_build = await asyncio.gather(self.build(candidate, Route.WHOLE), self.build(parent, Route.WHOLE))
+        return await self._compared(candidate, build, parent, parent_build, Effort.THOROUGH)
 
-    async def _compare(self, candidate: KernelUnit, parent: KernelUnit, effort: Effort, *, whole: bool) -> Trial:
-        build, parent_build = await asyncio.gather(self.build(candidate, whole=whole), self.build(parent, whole=whole))
-        for missing in (build, parent_build):
-            if isinstance(missing, Problem):
-                return Trial(build=None, verdict=Unjudged(problem=missing), timing=None)
-        assert isinstance(build, Build)
-        assert isinstance(parent_build, Build)
+    async def _compared(
+        self,
+        candidate: KernelUnit,
+        build: Build | Problem,
+        parent: KernelUnit,
+        parent_build: Build | Problem,
+        effort: Effort,
+    ) -> Trial:
+        if isinstance(build, Problem):
+            return Trial(build=None, verdict=Unjudged(problem=build), timing=None)
+        if isinstance(parent_build, Problem):
+            return Trial(build=None, verdict=Unjudged(problem=parent_build), timing=None)
         if build.artifact is None or parent_build.artifact is None:
             return Trial(build=build, verdict=failed_build(build), timing=None)
         subjects = (subject_of(candidate, build), subject_of(parent, parent_build, "parent"))

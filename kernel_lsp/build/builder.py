@@ -137,8 +137,11 @@ class Builder:
         """What limits the cache: it is read-only or full. Builds go on in a temporary folder."""
         return () if self._cache.problem is None else (self._cache.problem,)
 
-    async def build(self, unit: KernelUnit, whole: bool = False) -> Build:
-        """Build `unit`; `whole` forces torch's own headers. A failed compile is a `Build` without artifact.
+    async def build(self, unit: KernelUnit, route: Route | None = None) -> Build:
+        """Build `unit` the quickest way that takes it. A failed compile is a `Build` without artifact.
+
+        `Route.WHOLE` asks for torch's own headers, `Route.THIN` for nothing slower than the thin layer; a file
+        without torch takes the plain way always.
 
         Every source is compiled and linked at most once for the same content; failures are remembered too.
         Cancelling the task that awaits this kills the compiler and leaves nothing behind.
@@ -161,14 +164,14 @@ class Builder:
             if isinstance(binding, Problem):
                 return _stopped(unit, Route.THIN, binding)
             sources += [] if binding is None else [binding]
-        reason = "asked for" if whole else thin.declines(torch, unit.text)
+        reason = "asked for" if route is Route.WHOLE else thin.declines(torch, unit.text)
         if not reason:
             layer = await thin_support.prepare(self.toolchain, torch, self.settings.flags, self._cache)
             if isinstance(layer, Problem):
                 reason = layer.message
             else:
                 quick = await self._attempt(unit, _Plan.of(unit, Route.THIN, sources), self._way(Route.THIN, layer), "")
-                if quick.artifact is not None or quick.problem is not None:
+                if quick.artifact is not None or quick.problem is not None or route is Route.THIN:
                     return quick
                 if own := blame.users_own(quick.messages, unit):
                     return replace(quick, messages=own)

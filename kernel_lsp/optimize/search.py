@@ -99,6 +99,10 @@ class Trial:
 class Bench(Protocol):
     """Where candidates are measured; the engine's is the real builder and worker."""
 
+    def has_passed(self, unit: KernelUnit) -> bool:
+        """This text was judged before, and passed."""
+        ...
+
     async def assess(self, unit: KernelUnit) -> Assessment:
         """Findings and roofline of a text that has passed."""
         ...
@@ -175,11 +179,12 @@ class _Search:
             problem = self.initial.problem
             yield self._finished("it has no entry function to judge" if problem is None else problem.message)
             return
-        yield Progress(message="judging the kernel as it is", fraction=0.0)
-        trial = await self.bench.compare(self.initial, self.initial, Effort.QUICK)
-        if not isinstance(trial.verdict, Passed):
-            yield self._finished(f"only a kernel that passes can be optimised: {verdict_words(trial)}")
-            return
+        if not self.bench.has_passed(self.initial):
+            yield Progress(message="judging the kernel as it is", fraction=0.0)
+            trial = await self.bench.compare(self.initial, self.initial, Effort.QUICK)
+            if not isinstance(trial.verdict, Passed):
+                yield self._finished(f"only a kernel that passes can be optimised: {verdict_words(trial)}")
+                return
         incumbents = [_Candidate(unit=self.initial, fingerprint=self._fingerprint(self.initial.text), skills=())]
         self.seen.add(incumbents[0].fingerprint)
         while True:

@@ -852,7 +852,8 @@ class _Walk:
         if name in ABSOLUTE and len(values) == 1:
             return values[0]
         math = MATH_CALL.fullmatch(name)
-        if math is not None:
+        # A function of that name in this file hides the library's.
+        if math is not None and name not in self.around.returns:
             value = self._mathematical(function, math, values)
             return value._replace(varies=joined.varies, is_constant=joined.is_constant)
         if EXTREME.fullmatch(name) and len(values) == 2:

@@ -356,7 +356,7 @@ class Runner:
 
 
 class _Timing:
-    """The timing of one job: everyone ready first, then rounds, then once more with `torch.compile`."""
+    """The timing of one job: everyone ready first, then rounds."""
 
     def __init__(self, request: Evaluate, plan: TimingPlan, job: Job) -> None:
         self._request = request
@@ -373,9 +373,9 @@ class _Timing:
         runners = [_kernel_runner(self._request.subjects[0].name, kernel, reference), *await self._others(ready)]
         if self._plan.eager:
             runners.append(Runner(name="eager", lap=reference.ask))
-        await send(await self._measured(runners, ready))
         if self._plan.compiled and (compiled := await self._compiled()) is not None:
-            await send(await self._measured([*runners, compiled], ready))
+            runners.append(compiled)
+        await send(await self._measured(runners, ready))
 
     async def _others(self, ready: TimingReady) -> list[Runner]:
         """Subjects that were judged in runs of their own; one that fails now is left out, and blames nobody."""
@@ -390,6 +390,7 @@ class _Timing:
 
     async def _compiled(self) -> Runner | None:
         """The reference under `torch.compile`, in a child of its own: it may fail, or take minutes."""
+        _import_compiler()
         reference = self._job.reference("compiled", "compiled-returns")
         try:
             await reference.open(self._request.reference, self._request.subjects[0], Effort.QUICK, None)
@@ -409,6 +410,15 @@ class _Timing:
         return TimingTaken(
             job=self._request.job, timing=timing, compulsory_bytes=ready.compulsory_bytes, flops=ready.flops
         )
+
+
+def _import_compiler() -> None:
+    """Have torch's compiler in the warm parent once, so that no child pays the four seconds that importing takes.
+
+    It starts no thread there: with one compile thread (as the server's environment asks) there is no pool.
+    """
+    with contextlib.suppress(Exception):
+        pass
 
 
 async def _set_up(kernel: Kernel, ready: TimingReady) -> None:

@@ -2,57 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
-from kernel_lsp.domain import DoubleUse, Features, Finding, TextEdit
-from kernel_lsp.optimize.rewriting import Declined, with_include
-from kernel_lsp.optimize.syntax import Code
-from kernel_lsp.source.edits import apply, difference
-from kernel_lsp.source.features import features as read_features
-from kernel_lsp.source.parse import ParsedSource, parse
-
-_LITERAL = re.compile(r"(\d[\d']*\.?[\d']*|\.\d[\d']*)([eE][-+]?\d+)?")
+from kernel_lsp.domain import Features, Finding, TextEdit
+from kernel_lsp.optimize.precision import in_float
+from kernel_lsp.optimize.rewriting import Declined
+from kernel_lsp.source.edits import difference
+from kernel_lsp.source.parse import ParsedSource
 
 
 def rewrite(
     source: ParsedSource, features: Features, finding: Finding | None, parameters: Mapping[str, int]
 ) -> tuple[TextEdit, ...] | Declined:
-    current, known = source, features
-    while edits := _edits(current, known, variables=bool(parameters["variables"])):
-        # Only now that its argument is float may a function be seen to be the double one.
-        current = parse(source.path, apply(current.text, edits))
-        known = read_features(current)
-    if current is source:
+    mended = in_float(source, features, variables=bool(parameters["variables"]))
+    if mended is source:
         return Declined("no double literal, function or cast is mixed with float data")
-    return difference(source.text, current.text)
-
-
-def _edits(source: ParsedSource, features: Features, *, variables: bool) -> tuple[TextEdit, ...]:
-    code = Code(source)
-    edits: list[TextEdit] = []
-    for use in features.doubles:
-        changed = _in_float(code, use, variables=variables)
-        if changed is not None:
-            edits.append(TextEdit(span=use.span, new_text=changed))
-    needs_math = any(made.new_text.startswith("std::") for made in edits)
-    if needs_math and not {"<cmath>", "<math.h>", "<torch/extension.h>"} & set(features.includes):
-        edits.append(with_include(code, "<cmath>"))
-    return tuple(edits)
-
-
-def _in_float(code: Code, use: DoubleUse, *, variables: bool) -> str | None:
-    """The same in float; None where it is left as it is."""
-    match use.why:
-        case "literal":
-            return f"{use.text}f" if _LITERAL.fullmatch(use.text) else None
-        case "function":
-            name = use.text.removeprefix("std::").removeprefix("::")
-            return f"std::{name}" if re.fullmatch(r"[a-z0-9]+", name) and use.text != f"std::{name}" else None
-        case "cast":
-            changed = re.sub(r"\bdouble\b", "float", use.text)
-            return changed if changed != use.text else None
-        case "variable":
-            changed = re.sub(r"\bdouble\b", "float", code.source.text_at(use.span))
-            return changed if variables and changed != code.source.text_at(use.span) else None
-    return None
+    return difference(source.text, mended.text)

@@ -7,10 +7,13 @@ from pathlib import Path
 
 from kernel_lsp.domain import Features, Finding, TextEdit
 from kernel_lsp.optimize.dependence import Dependence
+from kernel_lsp.optimize.precision import in_float
 from kernel_lsp.optimize.rewriting import Declined, after_includes, edit, innermost_of, nest_at, newline, with_include
 from kernel_lsp.optimize.syntax import Code, arguments, walk
 from kernel_lsp.optimize.types import expression_type
 from kernel_lsp.optimize.vectors import vectorised
+from kernel_lsp.source.edits import apply, difference
+from kernel_lsp.source.features import features as read_features
 from kernel_lsp.source.parse import ParsedSource
 
 HELPERS = Path(__file__).parent / "helpers"
@@ -32,6 +35,16 @@ NEEDS = {"exp": ("exp",), "tanh": ("exp", "tanh"), "erf": ("exp", "erf")}
 def rewrite(
     source: ParsedSource, features: Features, finding: Finding | None, parameters: Mapping[str, int]
 ) -> tuple[TextEdit, ...] | Declined:
+    edits = _vectorised(source, features, finding)
+    if not isinstance(edits, Declined) or not features.doubles:
+        return edits
+    # A call may be one in double only because a literal beside it is: mended alone, that gains nothing.
+    floats = in_float(source, features, variables=False)
+    further = _vectorised(floats, read_features(floats), None)
+    return edits if isinstance(further, Declined) else difference(source.text, apply(floats.text, further))
+
+
+def _vectorised(source: ParsedSource, features: Features, finding: Finding | None) -> tuple[TextEdit, ...] | Declined:
     code = Code(source)
     dependence = Dependence(code)
     edits: list[TextEdit] = []

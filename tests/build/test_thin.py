@@ -86,7 +86,7 @@ async def test_the_thin_layer_gives_what_torchs_own_headers_give(builder: Builde
     thin = await builder.build(unit)
     assert thin.route is Route.THIN, thin.route_reason
     keeping = Builder(toolchain, Settings(flags=("-O1", "-fopenmp")), Settings().cache_folder / "tests")
-    whole = await keeping.build(unit, whole=True)
+    whole = await keeping.build(unit, Route.WHOLE)
     assert whole.route is Route.WHOLE
     results = [
         json.loads(run(toolchain.python, DATA / "compare.py", a.kind.value, a.name, a.path))

@@ -105,3 +105,9 @@ def test_a_variable_is_told_once_for_each_loop() -> None:
         "double s = 0; for (int i = 0; i < n; ++i) { s += x[i]; s += x[i + 1]; } for (int i = 0; i < n; ++i) s += x[i];"
     )
     assert [(u.text, u.why, u.loop) for u in found.doubles] == [("s", "variable", 0), ("s", "variable", 1)]
+
+
+def test_a_function_of_the_file_hides_the_librarys() -> None:
+    own = "#include <cmath>\nstatic float exp(float x) { return x; }\n"
+    assert uses("y[i] = exp(x[i]);", own) == []
+    assert uses("y[i] = std::exp(0.1 * x[i]);", own) == [("0.1", "literal")]
