@@ -747,7 +747,9 @@ class Outcome(enum.Enum):
 class Attempt:
     number: int
     parent: str
-    """Fingerprint of the text it was made from."""
+    """Fingerprint of the incumbent that it was compared with."""
+    base: str
+    """Fingerprint of the text it was rewritten from: the incumbent's, or a stepping stone's."""
     fingerprint: str
     """Of its own text; empty where the rewrite declined."""
     skill: str
@@ -771,6 +773,9 @@ class Offer:
     """Over the text that it replaces, measured in one run."""
     verdict: Passed
     timing: Timing
+    """Of the subjects `kernel` (the rewrite), `parent` (what it replaces) and the baselines."""
+    roofline: Roofline | None
+    """Where the rewrite stands; None where the ceilings are not known."""
     skills: tuple[str, ...]
     """In the order applied, with parameters: `tile-for-cache (tile=64)`."""
 

@@ -251,7 +251,9 @@ class Engine:
         trial = await self._bench.confirm(candidate, unit)
         speedup = None if trial.timing is None else trial.timing.speedup("parent")
         if isinstance(trial.verdict, Passed) and trial.timing is not None and speedup is not None and speedup.low > 1:
-            confirmed = replace(offer, verdict=trial.verdict, timing=trial.timing, speedup=speedup)
+            confirmed = replace(
+                offer, verdict=trial.verdict, timing=trial.timing, roofline=trial.roofline, speedup=speedup
+            )
             yield replace(finished, offer=confirmed)
             return
         yield replace(

@@ -328,6 +328,8 @@ async def _connect(settings: Settings) -> _Link | Problem:
                     **process.interpreter_environment(PACKAGE_PARENT),
                     "TORCHINDUCTOR_CACHE_DIR": str(_inductor_cache(settings)),
                     "TORCHINDUCTOR_COMPILE_THREADS": "1",
+                    # It would lie in the child's own temporary folder, and take 14 s to make each time.
+                    "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
                 },
                 stdout=DEVNULL,
                 stderr=PIPE,

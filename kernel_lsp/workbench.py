@@ -32,7 +32,6 @@ from kernel_lsp.domain import (
     Profile,
     Roofline,
     Route,
-    Timing,
     Unjudged,
     Verdict,
 )
@@ -52,7 +51,7 @@ T = TypeVar("T")
 ON_SAVE = TimingPlan(rounds=40, budget_s=1.5, cold_cache=True, eager=True, compiled=False)
 WITH_COMPILED = TimingPlan(rounds=40, budget_s=2.0, cold_cache=True, eager=True, compiled=True)
 IN_SEARCH = TimingPlan(rounds=25, budget_s=0.6, cold_cache=True, eager=False, compiled=False)
-BEFORE_OFFER = TimingPlan(rounds=60, budget_s=3.0, cold_cache=True, eager=True, compiled=False)
+BEFORE_OFFER = TimingPlan(rounds=60, budget_s=3.0, cold_cache=True, eager=True, compiled=True)
 
 KEPT_RESULTS = 64
 """Texts whose timings and assessments are kept in memory; a search tries a few dozen."""
@@ -220,15 +219,17 @@ class Workbench:
             return Trial(build=build, verdict=failed_build(build), timing=None)
         subjects = (subject_of(candidate, build), subject_of(parent, parent_build, "parent"))
         verdict: Verdict | None = None
-        timing: Timing | None = None
+        taken: TimingTaken | None = None
         plan = IN_SEARCH if effort is Effort.QUICK else BEFORE_OFFER
         async with contextlib.aclosing(self.evaluate(candidate, subjects, effort, plan)) as results:
             async for result in results:
                 if isinstance(result, TimingTaken):
-                    timing = result.timing
+                    taken = result
                 else:
                     verdict = result
-        return Trial(build=build, verdict=verdict, timing=timing if isinstance(verdict, Passed) else None)
+        if taken is None or not isinstance(verdict, Passed):
+            return Trial(build=build, verdict=verdict, timing=None)
+        return Trial(build=build, verdict=verdict, timing=taken.timing, roofline=await self.roofline(taken))
 
     # --------------------------------------------------------------------------------------------------------
 
@@ -254,7 +255,7 @@ class Workbench:
             budget_s=plan.budget_s,
             cold_cache=self.settings.cold_cache,
             eager=plan.eager,
-            compiled=plan.compiled,
+            compiled=plan.compiled and self.settings.compiled_baseline,
         )
 
 

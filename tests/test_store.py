@@ -14,6 +14,7 @@ def attempt(number: int, fingerprint: str = "f") -> Attempt:
     return Attempt(
         number=number,
         parent="p",
+        base="p",
         fingerprint=fingerprint,
         skill="tile-for-cache",
         parameters=(("tile", 32),),

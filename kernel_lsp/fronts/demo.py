@@ -134,10 +134,11 @@ class _Example:
             await running.follow(self.engine.optimize(unit, seconds=SEARCH_S, confirm=self.confirm), self._searched)
             if self.finished is not None:
                 self._tell(words.finished_sentence(self.finished), "green" if self._offer else "")
-            # Judged anew as the best text there is, beside both baselines.
-            best = unit if self._offer is None else self.engine.unit(self.path, self._offer.new_text)
-            self._tell("judging the result, beside torch.compile", "dim")
-            await running.follow(self.engine.check(best, OnSave.VERIFY), self._known)
+            if (offer := self._offer) is not None:
+                self.verdict, self.timing, self.roofline = offer.verdict, offer.timing, offer.roofline
+            else:
+                self._tell("timing torch.compile", "dim")
+                await running.follow(self.engine.check(unit, OnSave.VERIFY), self._known)
             self._tell(words.lens(self.verdict, self.timing, self.roofline))
         return self._row(time.monotonic() - begun)
 
@@ -186,9 +187,8 @@ class _Example:
     def _row(self, seconds: float) -> Row:
         offer = self._offer
         timing = self.timing if isinstance(self.verdict, Passed) else None
-        pair = timing if offer is None else offer.timing
-        before = None if pair is None else pair.of("kernel" if offer is None else "parent")
-        after = None if pair is None else pair.of("kernel")
+        before = None if timing is None else timing.of("kernel" if offer is None else "parent")
+        after = None if timing is None else timing.of("kernel")
         return Row(
             name=self.path.stem,
             verdict=words.lens(self.verdict),

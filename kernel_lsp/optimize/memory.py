@@ -18,15 +18,24 @@ class Memory(Protocol):
         """Keep `attempt` and the text it tried."""
         ...
 
+    def source(self, kernel: str, fingerprint: str) -> str | None:
+        """The text that was tried under `fingerprint`."""
+        ...
+
 
 class InMemory:
     """A `Memory` that lasts as long as the object."""
 
     def __init__(self) -> None:
         self._attempts: dict[str, list[Attempt]] = {}
+        self._texts: dict[tuple[str, str], str] = {}
 
     def attempts(self, kernel: str) -> tuple[Attempt, ...]:
         return tuple(self._attempts.get(kernel, ()))
 
     def remember(self, kernel: str, attempt: Attempt, text: str) -> None:
         self._attempts.setdefault(kernel, []).append(attempt)
+        self._texts[kernel, attempt.fingerprint] = text
+
+    def source(self, kernel: str, fingerprint: str) -> str | None:
+        return self._texts.get((kernel, fingerprint))

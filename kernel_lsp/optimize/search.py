@@ -47,7 +47,7 @@ from kernel_lsp.messages import Effort
 from kernel_lsp.optimize.memory import Memory
 from kernel_lsp.optimize.policy import Choice, Ranking, rank
 from kernel_lsp.optimize.rewriting import Declined
-from kernel_lsp.optimize.skills import Library, Skill
+from kernel_lsp.optimize.skills import Library
 from kernel_lsp.settings import Settings
 from kernel_lsp.source.edits import apply, difference
 from kernel_lsp.source.features import features, syntax_errors
@@ -89,6 +89,8 @@ class Trial:
     verdict: Verdict | None
     timing: Timing | None
     """Of the subjects `kernel` and `parent`; None unless the candidate passed."""
+    roofline: Roofline | None = None
+    """Where the candidate stands; None where that is not known."""
 
     @property
     def speedup(self) -> Interval | None:
@@ -185,8 +187,10 @@ class _Search:
             if not isinstance(trial.verdict, Passed):
                 yield self._finished(f"only a kernel that passes can be optimised: {verdict_words(trial)}")
                 return
-        incumbents = [_Candidate(unit=self.initial, fingerprint=self._fingerprint(self.initial.text), skills=())]
-        self.seen.add(incumbents[0].fingerprint)
+        incumbents = self._resumed()
+        if len(incumbents) > 1:
+            yield Progress(message=f"going on from an earlier search, with {_after(incumbents[-1])}")
+        self.seen.update(incumbent.fingerprint for incumbent in incumbents)
         while True:
             self.stones.clear()
             self.gained = None
@@ -207,6 +211,20 @@ class _Search:
                 break
         async for event in self._concluded(incumbents):
             yield event
+
+    def _resumed(self) -> list[_Candidate]:
+        """The text as it is, then each gain that earlier searches over it found on the last, to their best."""
+        earlier = {attempt.fingerprint: attempt for attempt in self.memory.attempts(self._key) if attempt.fingerprint}
+        chain = [_Candidate(unit=self.initial, fingerprint=self._fingerprint(self.initial.text), skills=())]
+        while True:
+            last = chain[-1].fingerprint
+            gains = [a for a in earlier.values() if a.parent == last and a.outcome is Outcome.FASTER and a.speedup]
+            best = max(gains, key=lambda attempt: attempt.speedup.mid if attempt.speedup else 0.0, default=None)
+            text = None if best is None else self.memory.source(self._key, best.fingerprint)
+            if best is None or text is None or best.fingerprint in {link.fingerprint for link in chain}:
+                return chain
+            unit = read_unit(self.initial.path, text, entry=self.initial.entry_name)
+            chain.append(_Candidate(unit=unit, fingerprint=best.fingerprint, skills=_lineage(best, earlier)))
 
     async def _round(self, base: _Candidate, incumbent: _Candidate) -> AsyncIterator[Event]:
         """Try the skills on `base` in order until one gives a text faster than `incumbent`.
@@ -266,7 +284,7 @@ class _Search:
     async def _attempt(
         self, choice: Choice, parameters: Mapping[str, int], base: _Candidate, incumbent: _Candidate
     ) -> AsyncIterator[Event]:
-        label = skill_label(choice.skill, parameters)
+        label = skill_label(choice.skill.name, parameters)
         source = parse(base.unit.path, base.unit.text)
         edits = choice.skill.apply(source, features(source), choice.finding, parameters)
         if (choice.skill.name, tuple(parameters.items()), edits) in self.proposed:
@@ -275,6 +293,7 @@ class _Search:
         attempt = Attempt(
             number=len(self.attempts) + 1,
             parent=incumbent.fingerprint,
+            base=base.fingerprint,
             fingerprint="",
             skill=choice.skill.name,
             parameters=tuple(sorted(parameters.items())),
@@ -359,6 +378,7 @@ class _Search:
                         speedup=speedup,
                         verdict=trial.verdict,
                         timing=trial.timing,
+                        roofline=trial.roofline,
                         skills=best.skills,
                     )
                     yield self._finished(reason, offer)
@@ -397,10 +417,20 @@ class _Search:
         return Finished(unit=self.initial, offer=offer, reason=reason, attempts=tuple(self.attempts))
 
 
-def skill_label(skill: Skill, parameters: Mapping[str, int]) -> str:
+def skill_label(name: str, parameters: Mapping[str, int]) -> str:
     """`tile-for-cache (rows=4, columns=16)`."""
-    values = ", ".join(f"{name}={value}" for name, value in parameters.items())
-    return f"{skill.name} ({values})" if values else skill.name
+    values = ", ".join(f"{key}={value}" for key, value in parameters.items())
+    return f"{name} ({values})" if values else name
+
+
+def _lineage(attempt: Attempt, earlier: Mapping[str, Attempt]) -> tuple[str, ...]:
+    """The skills that led from the initial text to this attempt's, stepping stones included."""
+    labels: list[str] = []
+    step: Attempt | None = attempt
+    while step is not None and len(labels) <= len(earlier):
+        labels.append(skill_label(step.skill, dict(step.parameters)))
+        step = earlier.get(step.base)
+    return tuple(reversed(labels))
 
 
 def verdict_words(trial: Trial) -> str:

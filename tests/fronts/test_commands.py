@@ -45,6 +45,7 @@ from tests.fronts.fake import FakeEngine, checked, searched
 FASTER = Attempt(
     number=1,
     parent="p",
+    base="p",
     fingerprint="f",
     skill="interchange-loops",
     parameters=(),

@@ -85,6 +85,7 @@ def attempt(outcome: Outcome, detail: str, speedup: Interval | None = None) -> A
     return Attempt(
         number=4,
         parent="p",
+        base="p",
         fingerprint="f",
         skill="tile-for-cache",
         parameters=(("columns", 16), ("rows", 4)),

@@ -236,6 +236,7 @@ OFFER = Offer(
     speedup=Interval(low=12.1, mid=12.2, high=12.27),
     verdict=PASSED,
     timing=SEARCHED,
+    roofline=ROOFLINE,
     skills=("interchange-loops", "tile-for-cache (tile=64)"),
 )
 NO_REFERENCE = Problem(

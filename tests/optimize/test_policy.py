@@ -29,7 +29,15 @@ def known() -> tuple[Features, tuple[Finding, ...]]:
 
 def attempt(skill: str, outcome: Outcome) -> Attempt:
     return Attempt(
-        number=1, parent="p", fingerprint="f", skill=skill, parameters=(), outcome=outcome, speedup=None, detail=""
+        number=1,
+        parent="p",
+        base="p",
+        fingerprint="f",
+        skill=skill,
+        parameters=(),
+        outcome=outcome,
+        speedup=None,
+        detail="",
     )
 
 

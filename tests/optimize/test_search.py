@@ -339,6 +339,30 @@ async def test_a_cancelled_search_resumes() -> None:
     )
 
 
+async def test_a_second_search_begins_at_the_best_that_the_first_found() -> None:
+    memory = InMemory()
+    skills = library(appending("alpha"), appending("beta", needs="alpha"))
+    factors = {"alpha": 2.0, "beta": 3.0}
+    first = finished(await run(TableBench(factors), skills, memory))
+    again = TableBench(factors)
+    second = finished(await run(again, skills, memory))
+    assert first.offer is not None and second.offer is not None
+    assert second.offer.new_text == first.offer.new_text
+    assert second.offer.skills == first.offer.skills == ("alpha", "beta")
+    # The text as it is, and the offer anew: nothing that was measured before is measured again.
+    assert [effort for _, _, effort in again.compared] == [Effort.QUICK, Effort.THOROUGH]
+
+
+async def test_a_stepping_stone_stays_in_the_lineage_of_a_resumed_search() -> None:
+    memory = InMemory()
+    skills = library(appending("alpha"), appending("beta", needs="alpha"))
+    factors = {"beta": 3.0}
+    await run(TableBench(factors), skills, memory)
+    end = finished(await run(TableBench(factors), skills, memory))
+    assert end.offer is not None
+    assert end.offer.skills == ("alpha", "beta")
+
+
 async def test_a_rewrite_that_breaks_the_syntax_is_never_built() -> None:
     def breaks(
         source: ParsedSource, features: Features, finding: Finding | None, parameters: Mapping[str, int]
@@ -355,7 +379,15 @@ async def test_a_rewrite_that_breaks_the_syntax_is_never_built() -> None:
 def test_memory_keeps_kernels_apart() -> None:
     memory = InMemory()
     attempt = Attempt(
-        number=1, parent="", fingerprint="f", skill="s", parameters=(), outcome=Outcome.WRONG, speedup=None, detail=""
+        number=1,
+        parent="",
+        base="",
+        fingerprint="f",
+        skill="s",
+        parameters=(),
+        outcome=Outcome.WRONG,
+        speedup=None,
+        detail="",
     )
     memory.remember("a", attempt, "text")
     assert memory.attempts("a") == (attempt,)
