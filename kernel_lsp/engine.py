@@ -88,7 +88,7 @@ class Engine:
 
     def decisions(self, path: Path, text: str, findings: tuple[Finding, ...]) -> tuple[SkillDecision, ...]:
         """What an optimisation would try on `findings` of `text`, and why it would pass over the rest; runs nothing."""
-        library = skills.load(*self._skill_folders())
+        library = skills.load(skills.shipped_folder())
         return decide(features(parse(path, text, self._parsed.get(path))), findings, library)
 
     def forget(self, path: Path) -> None:
@@ -188,7 +188,7 @@ class Engine:
             return
         settings = self.settings if seconds is None else replace(self.settings, optimize_seconds=seconds)
         self._bench.warm()
-        library = skills.load(*self._skill_folders())
+        library = skills.load(skills.shipped_folder())
         for problem in library.problems:
             yield Noted(problem=problem)
         memory = await self._bench.memory(unit)
@@ -265,10 +265,6 @@ class Engine:
     def _judged(self, unit: KernelUnit, verdict: Verdict) -> Judged:
         self._bench.store.record(unit.path, unit.digest, verdict, None)
         return Judged(unit=unit, verdict=verdict)
-
-    def _skill_folders(self) -> tuple[Path, ...]:
-        own = skills.shipped_folder()
-        return (own,) if self.workspace is None else (own, self.workspace / ".kernel-lsp" / "skills")
 
 
 def _no_entry(unit: KernelUnit) -> Problem:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import itertools
 import os
 import socket
@@ -16,8 +17,6 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-
-import platformdirs
 
 from kernel_lsp import process, wire
 from kernel_lsp.domain import Problem
@@ -58,7 +57,7 @@ GRACE_S = 5.0
 
 STDERR_TAIL = 8 * 1024
 
-PACKAGE_PARENT = Path(__file__).resolve().parent.parent
+PACKAGE = Path(__file__).resolve().parent
 
 
 class WorkerDied(Exception):
@@ -319,13 +318,16 @@ class _Link:
 
 async def _connect(settings: Settings) -> _Link | Problem:
     python = settings.python or sys.executable
+    importable = _importable(settings)
     ours, theirs = socket.socketpair()
     with theirs:
         try:
             worker = await process.start(
                 [python, "-m", "kernel_lsp.worker", "--fd", str(theirs.fileno())],
+                # `-m` searches the working folder first, where a user's own `random.py` may lie.
+                cwd=importable,
                 env={
-                    **process.interpreter_environment(PACKAGE_PARENT),
+                    **process.interpreter_environment(importable),
                     "TORCHINDUCTOR_CACHE_DIR": str(_inductor_cache(settings)),
                     "TORCHINDUCTOR_COMPILE_THREADS": "1",
                     # It would lie in the child's own temporary folder, and take 14 s to make each time.
@@ -368,9 +370,21 @@ async def _connect(settings: Settings) -> _Link | Problem:
     return problem
 
 
+def _importable(settings: Settings) -> Path:
+    """A folder with this package and nothing else: another interpreter must not find our site-packages."""
+    folder = settings.cache_folder.resolve() / "importable" / hashlib.sha256(str(PACKAGE).encode()).hexdigest()[:16]
+    link = folder / PACKAGE.name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            link.symlink_to(PACKAGE, target_is_directory=True)
+    except OSError:
+        return PACKAGE.parent
+    return folder
+
+
 def _inductor_cache(settings: Settings) -> Path:
-    own = Path(settings.cache_dir) if settings.cache_dir else platformdirs.user_cache_path("kernel-lsp")
-    return own.resolve() / f"inductor-{os.getuid()}"
+    return settings.cache_folder.resolve() / f"inductor-{os.getuid()}"
 
 
 def _no_start(python: str, stderr: str) -> Problem:

@@ -13,10 +13,7 @@ import hashlib
 import os
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from pathlib import Path
 from typing import Generic, TypeVar
-
-import platformdirs
 
 from kernel_lsp import diagnose
 from kernel_lsp.build.builder import Builder
@@ -51,7 +48,7 @@ T = TypeVar("T")
 ON_SAVE = TimingPlan(rounds=40, budget_s=1.5, cold_cache=True, eager=True, compiled=False)
 WITH_COMPILED = TimingPlan(rounds=40, budget_s=2.0, cold_cache=True, eager=True, compiled=True)
 IN_SEARCH = TimingPlan(rounds=25, budget_s=0.6, cold_cache=True, eager=False, compiled=False)
-BEFORE_OFFER = TimingPlan(rounds=60, budget_s=3.0, cold_cache=True, eager=True, compiled=True)
+BEFORE_OFFER = TimingPlan(rounds=60, budget_s=2.0, cold_cache=True, eager=True, compiled=True)
 
 KEPT_RESULTS = 64
 """Texts whose timings and assessments are kept in memory; a search tries a few dozen."""
@@ -62,7 +59,7 @@ class Workbench:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.cache_dir = cache_folder(settings)
+        self.cache_dir = settings.cache_folder
         self.store = Store(self.cache_dir / "history.sqlite")
         self._toolchain = _Once(lambda: discover(settings))
         self._builder = _Once(self._make_builder)
@@ -257,10 +254,6 @@ class Workbench:
             eager=plan.eager,
             compiled=plan.compiled and self.settings.compiled_baseline,
         )
-
-
-def cache_folder(settings: Settings) -> Path:
-    return Path(settings.cache_dir) if settings.cache_dir else platformdirs.user_cache_path("kernel-lsp")
 
 
 def subject_of(unit: KernelUnit, build: Build, name: str = "kernel") -> Subject:

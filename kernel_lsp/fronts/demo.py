@@ -51,7 +51,7 @@ from kernel_lsp.fronts.terminal import console
 from kernel_lsp.profile.ceilings import device_name
 from kernel_lsp.settings import OnSave, load
 
-SEARCH_S = 25.0
+SEARCH_S = 15.0
 """For each example's search; more would find little more here and keep people waiting."""
 
 

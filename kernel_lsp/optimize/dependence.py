@@ -149,12 +149,23 @@ class Dependence:
         """Symbols that stand for whole expressions → keys of the variables in them."""
         self._effects: dict[tuple[int, int], Effects] = {}
         self._pure: dict[int, str | None] = {}
+        self._values: dict[tuple[int, int], Polynomial] = {}
+        self._uppers: dict[tuple[int, int], list[Polynomial]] = {}
+        self._bounds: dict[int, list[Polynomial]] = {}
+        """By place in the text, which does not change: proofs ask for the same expressions over and over."""
 
     # --- values ---------------------------------------------------------------------------------------------
 
     def value(self, node: Node) -> Polynomial:
         """An integer expression as a polynomial over declarations' keys; what is no sum or product is one symbol."""
         node = strip(node)
+        place = (node.start_byte, node.end_byte)
+        known = self._values.get(place)
+        if known is None:
+            known = self._values[place] = self._computed(node)
+        return known
+
+    def _computed(self, node: Node) -> Polynomial:
         if node.type == "number_literal":
             digits = self.code.text(node).rstrip("uUlLzZ").replace("'", "")
             try:
@@ -226,6 +237,13 @@ class Dependence:
     def uppers(self, node: Node) -> list[Polynomial]:
         """Values that an expression does not exceed: of `std::min(a, b)` and `a < b ? a : b`, both."""
         node = strip(node)
+        place = (node.start_byte, node.end_byte)
+        known = self._uppers.get(place)
+        if known is None:
+            known = self._uppers[place] = self._computed_uppers(node)
+        return known
+
+    def _computed_uppers(self, node: Node) -> list[Polynomial]:
         if node.type == "identifier":
             declared = self.code.declaration(node)
             if declared is not None and declared.initial is not None and self.code.is_fixed(declared):
@@ -245,6 +263,12 @@ class Dependence:
 
     def _assured(self, loop: ForLoop) -> list[Polynomial]:
         """Further bounds on a loop's end from the conditions that it stands under: `if (end - begin == 4)`."""
+        known = self._bounds.get(loop.node.start_byte)
+        if known is None:
+            known = self._bounds[loop.node.start_byte] = self._computed_bounds(loop)
+        return known
+
+    def _computed_bounds(self, loop: ForLoop) -> list[Polynomial]:
         found: list[Polynomial] = []
         wanted = self.value(loop.upper)
         inside = loop.node

@@ -266,6 +266,7 @@ class _Search:
     async def _try(self, choice: Choice, base: _Candidate, incumbent: _Candidate) -> AsyncIterator[Event]:
         """Try one skill on `base`, for one parameter choice after another."""
         misses = 0
+        declined = ""
         for parameters in choice.skill.rule.combinations():
             if self._must_stop():
                 return
@@ -273,6 +274,9 @@ class _Search:
             async for event in self._attempt(choice, parameters, base, incumbent):
                 if isinstance(event, Tried):
                     outcome = event.attempt.outcome
+                    if outcome is Outcome.DECLINED and event.attempt.detail == declined:
+                        return  # a reason that does not depend on the parameters
+                    declined = event.attempt.detail if outcome is Outcome.DECLINED else ""
                 yield event
             if self.stopped is not None:
                 return
@@ -321,7 +325,9 @@ class _Search:
             return
         self.seen.add(candidate.fingerprint)
         if (known := self._known(attempt)) is not None:
-            self._account(known.outcome, known.speedup, candidate, base)
+            if not any(earlier.base == known.fingerprint for earlier in self.memory.attempts(self._key)):
+                # What it may lead to was not tried then.
+                self._account(known.outcome, known.speedup, candidate, base)
             detail = f"tried in an earlier search: {known.detail}"
             repeated = replace(known, number=attempt.number, outcome=Outcome.REPEATED, detail=detail)
             yield self._tried(candidate.unit, repeated, remember=False)

@@ -115,6 +115,8 @@ class Code:
         self.source = source
         self._found: dict[int, Declaration | None] = {}
         """Declaration of the identifier at each byte that was asked for."""
+        self._fixed: dict[str, bool] = {}
+        """Declaration's key → whether it keeps its value."""
 
     def text(self, node: Node) -> str:
         return self.source.text_of(node)
@@ -191,7 +193,10 @@ class Code:
 
     def is_fixed(self, declaration: Declaration) -> bool:
         """It keeps the value that it was given."""
-        return not self.writes(declaration)
+        known = self._fixed.get(declaration.key)
+        if known is None:
+            known = self._fixed[declaration.key] = not self.writes(declaration)
+        return known
 
     def is_write(self, use: Node) -> bool:
         node = use

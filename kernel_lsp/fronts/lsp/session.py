@@ -26,7 +26,6 @@ from kernel_lsp.fronts.lsp.offers import Offers
 from kernel_lsp.fronts.lsp.uris import to_path
 from kernel_lsp.settings import OnSave, load
 from kernel_lsp.source.pairing import dependents
-from kernel_lsp.workbench import cache_folder
 
 SETTLE_S = 0.05
 """A save waits this long for further ones: editors write several files at once."""
@@ -212,7 +211,7 @@ class Session:
         self._start(self._examine)
 
     def cache_dir(self, path: Path) -> Path:
-        return cache_folder(self.engine_of(path).settings)
+        return self.engine_of(path).settings.cache_folder
 
     # --- reading and showing --------------------------------------------------------------------------------
 
@@ -399,7 +398,7 @@ class Session:
 
     async def _examine(self) -> None:
         engine = self.engine_of(next(iter(self._folders), Path.cwd()))
-        path = report.write_doctor(cache_folder(engine.settings) / "reports", await engine.doctor())
+        path = report.write_doctor(engine.settings.cache_folder / "reports", await engine.doctor())
         await self.client.open(path)
 
     # --- tasks ----------------------------------------------------------------------------------------------
