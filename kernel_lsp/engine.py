@@ -202,6 +202,10 @@ class Engine:
                 else:
                     yield event
 
+    async def was_searched(self, unit: KernelUnit) -> bool:
+        """An earlier search, of this session or before, tried something on `unit`'s file as things stand."""
+        return bool((await self._bench.memory(unit)).attempts(str(unit.path)))
+
     async def confirm(self, finished: Finished) -> Finished:
         """`finished` with its offer measured in the ordinary build, or without it."""
         result = finished

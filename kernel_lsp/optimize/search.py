@@ -191,7 +191,7 @@ class _Search:
         if len(incumbents) > 1:
             yield Progress(message=f"going on from an earlier search, with {_after(incumbents[-1])}")
         self.seen.update(incumbent.fingerprint for incumbent in incumbents)
-        while True:
+        while not self._must_stop():
             self.stones.clear()
             self.gained = None
             async for event in self._round(incumbents[-1], incumbents[-1]):

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernel_lsp import process
+from kernel_lsp.build import content
+from kernel_lsp.build.cache import Cache as BuildCache
 from kernel_lsp.build.toolchain import Toolchain
 from kernel_lsp.domain import Build, KernelUnit, LineCache, Location, Problem, Span
 from kernel_lsp.evaluate import Worker
@@ -47,6 +49,13 @@ class LineCount:
     ll_misses: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """One run's, as the cache keeps them."""
+
+    lines: tuple[LineCount, ...]
+
+
 async def measure(
     unit: KernelUnit,
     build: Build,
@@ -73,9 +82,21 @@ async def measure(
     if isinstance(program, Problem):
         return program
     command = harness.command(*program, subject, artifact)
+    # Equal programs on equal shapes give equal counts, and values hardly matter: a second run would tell nothing new.
+    cache = BuildCache(settings.cache_folder / "counts", settings.cache_gb)
+    digest = content.sha256(
+        "cachegrind",
+        *map(str, command),
+        *geometry(read_caches()),
+        unit.reference.read_text(encoding="utf-8"),
+        repr(subject.directives),
+        str(whole := cpu_us is not None and cpu_us <= WHOLE_US),
+    )
+    if (known := cache.recall(digest, Counts)) is not None:
+        return in_user_files(known.value.lines, files)
     with tempfile.TemporaryDirectory(prefix="kernel-lsp-") as name:
         folder = Path(name)
-        for elements in (0,) if cpu_us is not None and cpu_us <= WHOLE_US else SHRUNK_ELEMENTS:
+        for elements in (0,) if whole else SHRUNK_ELEMENTS:
             captured = await worker.capture(
                 reference=unit.reference, subject=subject, directory=folder, max_elements=elements
             )
@@ -89,7 +110,11 @@ async def measure(
                 break
     if counts is None:
         return _failed(f"the kernel took more than {RUN_TIMEOUT_S:.0f} s under cachegrind")
-    return counts if isinstance(counts, Problem) else in_user_files(counts, files)
+    if isinstance(counts, Problem):
+        return counts
+    with cache.private() as folder:
+        cache.publish(folder, digest, Counts(lines=counts))
+    return in_user_files(counts, files)
 
 
 async def _run(command: Sequence[str | Path], folder: Path) -> tuple[LineCount, ...] | Problem | None:

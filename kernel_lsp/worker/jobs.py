@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import os
 import random
 import shutil
@@ -79,6 +80,8 @@ from kernel_lsp.worker.exchange import (
 
 JUDGE_S = {Effort.QUICK: 3.0, Effort.FULL: 6.0, Effort.THOROUGH: 40.0}
 """Wall time after which no further optional workload is begun; a save is waiting for the first two."""
+
+COMPILER_MODULES = ("torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.codegen.cpp")
 
 COMPILE_S = 240.0
 """`torch.compile` of a large model takes minutes on few cores."""
@@ -418,7 +421,8 @@ def _import_compiler() -> None:
     It starts no thread there: with one compile thread (as the server's environment asks) there is no pool.
     """
     with contextlib.suppress(Exception):
-        pass
+        for module in COMPILER_MODULES:
+            importlib.import_module(module)
 
 
 async def _set_up(kernel: Kernel, ready: TimingReady) -> None:

@@ -16,6 +16,8 @@ class FakeEngine:
     def __init__(self, checked: Sequence[Event], optimized: Sequence[Event] = ()) -> None:
         self.checked, self.optimized = checked, optimized
         self.levels: list[OnSave | None] = []
+        self.seconds: list[float | None] = []
+        self.searched = False
         self.units: list[KernelUnit] = []
         self.closed = 0
 
@@ -32,8 +34,12 @@ class FakeEngine:
     async def optimize(
         self, unit: KernelUnit, *, finding: str | None = None, seconds: float | None = None, confirm: bool = True
     ) -> AsyncIterator[Event]:
+        self.seconds.append(seconds)
         for event in self.optimized:
             yield event
+
+    async def was_searched(self, unit: KernelUnit) -> bool:
+        return self.searched
 
     async def close(self) -> None:
         self.closed += 1

@@ -59,6 +59,15 @@ def test_the_whole_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     assert document["device"] and document["date"] and document["command"]
 
 
+def test_what_was_searched_before_is_only_measured_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = folder_of_examples(tmp_path)
+    engine = FakeEngine(checked(values.UNIT, values.PASSED), searched(values.UNIT))
+    monkeypatch.setattr(running, "Engine", lambda *_, **__: engine)
+    for engine.searched in (False, True):
+        assert running.run(demo.demonstrate(folder, None)) == 0
+    assert engine.seconds == [demo.SEARCH_S] * 2 + [demo.AGAIN_S] * 2
+
+
 def test_a_kernel_that_fails_fails_the_demo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

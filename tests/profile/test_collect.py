@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,9 @@ def tools() -> None:
 async def profile(tmp_path: Path, text: str, *, threads: int = 1, cache: bool = True) -> Profile:
     settings = Settings(cache_dir=str(tmp_path / "cache"))
     unit = extern_c_unit(tmp_path / "source files" / "kernel é.cpp", text)
+    assert unit.reference is not None
+    unit.reference.parent.mkdir(parents=True, exist_ok=True)
+    unit.reference.write_text("", encoding="utf-8")
     build, subject, toolchain = await built(unit, settings)
     worker = StandIn(SIDE * SIDE, SIDE, SIDE, SIDE, threads=threads)
     return await collect(unit, build, subject, worker, toolchain, settings, seconds=0.3, cache=cache)  # type: ignore[arg-type]
@@ -72,9 +76,28 @@ async def test_a_column_misses_more_than_a_row(tmp_path: Path) -> None:
 
 
 async def test_cachegrind_counts_the_same_every_time(tmp_path: Path) -> None:
-    first, second = [await profile(tmp_path, COLUMN_SUMS) for _ in range(2)]
-    counts = [{(c.location, c.instructions, c.reads, c.writes) for c in found.cache} for found in (first, second)]
+    first, second = [await profile(tmp_path / name, COLUMN_SUMS) for name in ("one", "two")]
+    counts = [{(c.location.span, c.instructions, c.reads, c.writes) for c in found.cache} for found in (first, second)]
     assert counts[0] == counts[1] != set()
+
+
+async def test_counts_are_kept_until_the_kernel_or_its_reference_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = 0
+    run = cachegrind._run
+
+    async def counted(*arguments: Any) -> Any:
+        nonlocal runs
+        runs += 1
+        return await run(*arguments)
+
+    monkeypatch.setattr(cachegrind, "_run", counted)
+    first, second = [await profile(tmp_path, COLUMN_SUMS) for _ in range(2)]
+    assert first.cache == second.cache != ()
+    assert runs == 1
+    await profile(tmp_path, ROW_SUMS)
+    assert runs == 2
 
 
 async def test_without_perf_the_rest_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
