@@ -84,7 +84,7 @@ class Engine:
     def static_findings(self, path: Path, text: str) -> tuple[Finding, ...]:
         """Findings from the text alone; parses only what changed since the last call for `path`."""
         parsed = self._parsed[path] = parse(path, text, self._parsed.get(path))
-        return diagnose.diagnose(features(parsed), path=path)
+        return diagnose.from_text(parsed)
 
     def decisions(self, path: Path, text: str, findings: tuple[Finding, ...]) -> tuple[SkillDecision, ...]:
         """What an optimisation would try on `findings` of `text`, and why it would pass over the rest; runs nothing."""

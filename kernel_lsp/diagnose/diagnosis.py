@@ -34,7 +34,7 @@ def diagnose(
         return tuple(found.finding for found in at_limit)
     found = [_found(context, rule, claim) for rule in RULES if rule not in LIMITS for claim in rule.check(context)]
     kept = [item for item in found if item.claim.share is None or item.claim.share >= COLD_SHARE]
-    return tuple(sorted((item.finding for item in _fold(kept)), key=_rank))
+    return tuple(sorted((item.finding for item in _fold(kept)), key=rank))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +118,7 @@ def _with(cause: Finding, folded: Finding) -> Finding:
     return replace(cause, evidence=(*cause.evidence, explains), headroom=max(headrooms, default=None))
 
 
-def _rank(finding: Finding) -> tuple[float, str, int, int]:
+def rank(finding: Finding) -> tuple[float, str, int, int]:
+    """Sorts by headroom, largest first, then by code and place."""
     headroom = -1.0 if finding.headroom is None else finding.headroom
     return (-headroom, finding.code, finding.span.start.line, finding.span.start.column)

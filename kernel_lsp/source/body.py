@@ -73,9 +73,9 @@ class Surroundings:
     """`exp(x)` of a float is C's, for double. With `<math.h>`, which torch's headers bring in, it is overloaded."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class BodyFeatures:
-    """As in `Features`, of one function. Loop ids begin at the number given to `analyse`."""
+    """As in `Features`, of one function. Loop ids begin at 0."""
 
     loops: list[Loop] = field(default_factory=list)
     accesses: list[Access] = field(default_factory=list)
@@ -122,8 +122,8 @@ def _id_moved(loops: int, loop: int | None) -> int | None:
     return None if loop is None else loop + loops
 
 
-def analyse(parsed: ParsedSource, definition: Definition, around: Surroundings, first_loop: int) -> BodyFeatures:
-    return _Walk(parsed, definition, around, first_loop).run()
+def analyse(parsed: ParsedSource, definition: Definition, around: Surroundings) -> BodyFeatures:
+    return _Walk(parsed, definition, around).run()
 
 
 @functools.cache
@@ -171,7 +171,7 @@ _NO_INDEX = frozenset({"lambda_expression", "conditional_expression", "new_expre
 
 
 class _Walk:
-    def __init__(self, parsed: ParsedSource, definition: Definition, around: Surroundings, first_loop: int) -> None:
+    def __init__(self, parsed: ParsedSource, definition: Definition, around: Surroundings) -> None:
         self.parsed = parsed
         self.text = parsed.text_of
         self.span = parsed.span
@@ -180,7 +180,6 @@ class _Walk:
         self.definition = definition
         self.function = definition.function.qualified_name
         self.found = BodyFeatures()
-        self.first_loop = first_loop
         self.loops: list[Loop | None] = []
         self.nest = self._nest()
         self.open = self.nest.loops
@@ -383,7 +382,7 @@ class _Walk:
         self.nest.close_loop()
         self.precision.loop = self.here
         self.nest.leave()
-        self.loops[current.id - self.first_loop] = Loop(
+        self.loops[current.id] = Loop(
             id=current.id,
             function=self.function,
             parent=self.here,
@@ -421,7 +420,7 @@ class _Walk:
         lower = None if header.lower is None else self.nest.meaning(header.lower)
         varies = 0 if lower is None else self.nest.polynomial_varies(lower) & self.nest.all_open
         current = OpenLoop(
-            id=self.first_loop + len(self.loops),
+            id=len(self.loops),
             depth=len(self.open),
             start=node.start_byte,
             end=node.end_byte,

@@ -23,35 +23,35 @@ _C_MATH_HEADERS = re.compile(r"[<\"](?:math\.h|Python\.h|torch/|ATen/|c10/|pybin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One function of a file and what its body tells."""
+
+    function: Function
+    body: BodyFeatures
+    """As analysed: on lines that may have moved since, and with loops counted from 0."""
+    lines: int
+    """How far down the body has moved since it was analysed."""
+    loops: int
+    """Loops before it in the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
     """A body that was analysed, and where it stood then."""
 
     body: BodyFeatures
     line: int
-    first_loop: int
+
+
+def parts(parsed: ParsedSource) -> list[Part]:
+    """Function after function. Bodies that are the same in an earlier version of the file are the same objects."""
+    return _parts(parsed, declarations(parsed))
 
 
 def features(parsed: ParsedSource) -> Features:
-    """Of the whole file. Bodies that are the same in an earlier version of it are taken over from there."""
+    """Of the whole file."""
     found = declarations(parsed)
-    around = _surroundings(found)
-    facts = _facts(around)
-    bodies: list[BodyFeatures] = []
-    loops = 0
-    for definition in found.definitions:
-        node = definition.node
-        start = parsed.position(node.start_byte)
-        text = parsed.data[node.start_byte : node.end_byte]
-        told = frozenset((name, facts[name]) for name in facts.keys() & _words(text))
-        key = ("body", text, definition.function.qualified_name, start.column, told, around.c_math_is_double)
-        known: _Known | None = parsed.memo.get(key)
-        if known is None:
-            body = analyse(parsed, definition, around, loops)
-        else:
-            body = known.body.moved(lines=start.line - known.line, loops=loops - known.first_loop)
-        parsed.memo.put(key, _Known(body=body, line=start.line, first_loop=loops))
-        bodies.append(body)
-        loops += len(body.loops)
+    bodies = [part.body.moved(lines=part.lines, loops=part.loops) for part in _parts(parsed, found)]
     return Features(
         functions=tuple(definition.function for definition in found.definitions),
         loops=tuple(item for body in bodies for item in body.loops),
@@ -63,6 +63,27 @@ def features(parsed: ParsedSource) -> Features:
         calls=tuple(item for body in bodies for item in body.calls),
         invariants=tuple(item for body in bodies for item in body.invariants),
     )
+
+
+def _parts(parsed: ParsedSource, found: Declarations) -> list[Part]:
+    around = _surroundings(found)
+    facts = _facts(around)
+    result: list[Part] = []
+    loops = 0
+    for definition in found.definitions:
+        node = definition.node
+        start = parsed.position(node.start_byte)
+        text = parsed.data[node.start_byte : node.end_byte]
+        told = frozenset((name, facts[name]) for name in facts.keys() & _words(text))
+        key = ("body", text, definition.function.qualified_name, start.column, told, around.c_math_is_double)
+        known: _Known | None = parsed.memo.get(key)
+        if known is None:
+            known = _Known(body=analyse(parsed, definition, around), line=start.line)
+            parsed.memo.put(key, known)
+        lines = start.line - known.line
+        result.append(Part(function=definition.function, body=known.body, lines=lines, loops=loops))
+        loops += len(known.body.loops)
+    return result
 
 
 def _surroundings(found: Declarations) -> Surroundings:
