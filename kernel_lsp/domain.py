@@ -321,6 +321,13 @@ class VectorRemark:
     vectorized: bool
     reason: str
     """The compiler's words for a missed loop; vector width for a vectorised one."""
+    cause_line: int | None = None
+    """Zero-based line of the statement that stood in the way, where that is another than the loop's."""
+
+    @property
+    def said(self) -> str:
+        """The reason, with the line that it is about, as people count."""
+        return self.reason if self.cause_line is None else f"{self.reason} (line {self.cause_line + 1})"
 
 
 class Route(enum.Enum):

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from kernel_lsp import process
 from kernel_lsp.build import blame, commands, content, dispatch, log, remarks, thin
+from kernel_lsp.build.bare import bare
 from kernel_lsp.build.binding import BINDING_PATH, binding_source
 from kernel_lsp.build.cache import Cache
 from kernel_lsp.build.content import Closure, Source
@@ -199,6 +200,17 @@ class Builder:
         return await self._linked(unit, plan, way, objects, build)
 
     async def _compiled(self, source: Source, way: _Way) -> _Object:
+        """`source` compiled without comments and blank lines; what was said of it, at its own lines."""
+        seen = bare(source.text)
+        made = await self._compiled_bare(replace(source, text=seen.text), way)
+        compiled = replace(
+            made.compiled,
+            messages=tuple(seen.message(message, source.path) for message in made.compiled.messages),
+            remarks=tuple(seen.remark(remark, source.path) for remark in made.compiled.remarks),
+        )
+        return replace(made, compiled=compiled)
+
+    async def _compiled_bare(self, source: Source, way: _Way) -> _Object:
         closure = self._closure(source)
         once = os.urandom(16).hex() if closure.computed else ""
         digest = content.sha256(way.digest, str(source.path), closure.digest, once)
@@ -321,7 +333,7 @@ class Builder:
         names = await self._demangled([symbol for symbol, _, _ in found])
         messages = []
         for name, (_, file, line) in zip(names, found, strict=True):
-            span = Span.line(line if file == str(unit.path) else 0)
+            span = Span.line(bare(unit.text).line(line) if file == str(unit.path) else 0)
             if file != str(unit.path) and unit.entry is not None:
                 span = unit.entry.name_span
             messages.append(

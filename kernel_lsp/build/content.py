@@ -65,8 +65,8 @@ class Closure:
 def normal_form(text: str) -> str:
     """`text` without comments and with white space folded, line by line.
 
-    Lines keep their numbers: debug information and the compiler's messages carry them, so an edit that moves code to
-    another line must build again, and one that changes a comment or spacing within lines need not.
+    Lines keep their numbers: debug information and the compiler's messages carry them. (Of a source itself, `bare`
+    has taken the lines that hold no code before.)
     """
     lines = [""]
     gap = False

@@ -19,11 +19,18 @@ _VAGUE = ("control flow in loop", "multiple nested loops", "no grouped stores in
 """Reasons that say little; a more telling one for the same loop is preferred."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Reason:
+    text: str
+    line: int | None
+    """Zero-based, where it is not the loop's."""
+
+
 @dataclass(slots=True)
 class _Loop:
     file: str
     line: int
-    reasons: list[str]
+    reasons: list[_Reason]
 
 
 def parse(text: str, files: Iterable[Path]) -> tuple[VectorRemark, ...]:
@@ -33,7 +40,7 @@ def parse(text: str, files: Iterable[Path]) -> tuple[VectorRemark, ...]:
     """
     own = {str(file): file for file in files}
     widths: dict[tuple[str, int], int] = {}
-    missed: dict[tuple[str, int], list[str]] = {}
+    missed: dict[tuple[str, int], list[_Reason]] = {}
     loop: _Loop | None = None
     for line in text.splitlines():
         remark = _REMARK.fullmatch(line)
@@ -48,19 +55,17 @@ def parse(text: str, files: Iterable[Path]) -> tuple[VectorRemark, ...]:
             loop = _Loop(file=place[0], line=place[1], reasons=missed.setdefault(place, []))
         elif loop is not None and (reason := _reason(remark["text"])):
             elsewhere = place[0] == loop.file and place[1] != loop.line
-            loop.reasons.append(f"{reason} (line {place[1] + 1})" if elsewhere else reason)
+            loop.reasons.append(_Reason(reason, place[1] if elsewhere else None))
     found = []
     for place in sorted({*widths, *missed}):
         if place[0] not in own:
             continue
-        vectorized = place in widths
-        found.append(
-            VectorRemark(
-                location=Location(path=own[place[0]], span=Span.line(place[1])),
-                vectorized=vectorized,
-                reason=_width(widths[place]) if vectorized else _best(missed[place]),
-            )
-        )
+        location = Location(path=own[place[0]], span=Span.line(place[1]))
+        if place in widths:
+            found.append(VectorRemark(location=location, vectorized=True, reason=_width(widths[place])))
+        else:
+            best = _best(missed[place])
+            found.append(VectorRemark(location=location, vectorized=False, reason=best.text, cause_line=best.line))
     return tuple(found)
 
 
@@ -68,9 +73,9 @@ def _width(size: int) -> str:
     return f"{size}-byte vectors" if size else "vectors of variable length"
 
 
-def _best(reasons: list[str]) -> str:
-    telling = [reason for reason in reasons if not reason.startswith(_VAGUE)]
-    return (telling or reasons or ["the compiler gives no reason"])[0]
+def _best(reasons: list[_Reason]) -> _Reason:
+    telling = [reason for reason in reasons if not reason.text.startswith(_VAGUE)]
+    return (telling or reasons or [_Reason("the compiler gives no reason", None)])[0]
 
 
 def _reason(text: str) -> str:

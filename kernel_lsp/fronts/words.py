@@ -326,7 +326,7 @@ def place_text(name: str, start: Position) -> str:
 
 def remark_text(remark: VectorRemark) -> str:
     state = "vectorised" if remark.vectorized else "not vectorised"
-    return f"{state}: {remark.reason}" if remark.reason else state
+    return f"{state}: {remark.said}" if remark.reason else state
 
 
 # --- findings and profiles ----------------------------------------------------------------------------------

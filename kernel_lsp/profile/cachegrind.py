@@ -88,7 +88,7 @@ async def measure(
         "cachegrind",
         *map(str, command),
         *geometry(read_caches()),
-        unit.reference.read_text(encoding="utf-8"),
+        _text(unit.reference),
         repr(subject.directives),
         str(whole := cpu_us is not None and cpu_us <= WHOLE_US),
     )
@@ -115,6 +115,14 @@ async def measure(
     with cache.private() as folder:
         cache.publish(folder, digest, Counts(lines=counts))
     return in_user_files(counts, files)
+
+
+def _text(path: Path) -> str:
+    """Empty where it has gone meanwhile."""
+    try:
+        return path.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return ""
 
 
 async def _run(command: Sequence[str | Path], folder: Path) -> tuple[LineCount, ...] | Problem | None:
@@ -220,7 +228,7 @@ def in_user_files(counts: Iterable[LineCount], files: UserFiles) -> tuple[LineCa
     """The counts on the user's own lines, most instructions first."""
     lines = [
         LineCache(
-            location=Location(path=path, span=Span.line(count.line - 1)),
+            location=Location(path=place[0], span=Span.line(place[1] - 1)),
             instructions=count.instructions,
             reads=count.reads,
             writes=count.writes,
@@ -228,7 +236,7 @@ def in_user_files(counts: Iterable[LineCount], files: UserFiles) -> tuple[LineCa
             ll_misses=count.ll_misses,
         )
         for count in counts
-        if (path := files.find(count.path)) is not None
+        if (place := files.find(count.path, count.line)) is not None
     ]
     lines.sort(key=lambda line: (-line.instructions, str(line.location.path), line.location.span))
     return tuple(lines)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kernel_lsp import process
 from kernel_lsp.build import commands, content
+from kernel_lsp.build.bare import Bare, bare
 from kernel_lsp.domain import KernelUnit, LineSamples, Location, Problem, Span
 from kernel_lsp.profile.perf_output import Address
 
@@ -51,8 +52,10 @@ class Attribution:
 class UserFiles:
     """The kernel's file and the other files of the user's that take part in it."""
 
-    def __init__(self, kernel: Path, others: Iterable[Path] = ()) -> None:
+    def __init__(self, kernel: Path, others: Iterable[Path] = (), compiled: Mapping[Path, Bare] | None = None) -> None:
+        """`compiled`: what the compiler saw of those that are sources."""
         self._kernel = kernel
+        self._compiled = compiled or {}
         self._known = {os.path.realpath(path): path for path in (*others, kernel)}
         self._found: dict[str, Path | None] = {}
 
@@ -65,13 +68,17 @@ class UserFiles:
                 texts[sibling] = sibling.read_text(encoding="utf-8", errors="surrogateescape")
         include_dirs = commands.include_dirs(flags, unit.path.parent)
         closures = [content.closure(content.Source(path=path, text=text), include_dirs) for path, text in texts.items()]
-        return cls(unit.path, [*texts, *(header for closure in closures for header in closure.headers)])
+        headers = [header for closure in closures for header in closure.headers]
+        return cls(unit.path, [*texts, *headers], {path: bare(text) for path, text in texts.items()})
 
-    def find(self, path: str) -> Path | None:
-        """The user's file that a path in debug information means; None for the rest of the world's."""
+    def find(self, path: str, line: int) -> tuple[Path, int] | None:
+        """The user's file and its one-based line that debug information means; None for the rest of the world's."""
         if path not in self._found:
             self._found[path] = self._known.get(os.path.realpath(path)) if path else None
-        return self._found[path]
+        if (found := self._found[path]) is None:
+            return None
+        compiled = self._compiled.get(found)
+        return found, line if compiled is None else compiled.line(line - 1) + 1
 
     def place(self, frames: Iterable[Frame]) -> tuple[Path, int] | None:
         """Where an instruction with these frames, innermost first, belongs: file and one-based line.
@@ -79,7 +86,7 @@ class UserFiles:
         The kernel's own file comes first: what a loop there calls from a header, inlined, is that loop's time. Only
         what was not inlined into it stays in the other file.
         """
-        found = [(path, frame.line) for frame in frames if frame.line and (path := self.find(frame.path)) is not None]
+        found = [place for frame in frames if frame.line and (place := self.find(frame.path, frame.line)) is not None]
         return next((place for place in found if place[0] == self._kernel), found[0] if found else None)
 
 

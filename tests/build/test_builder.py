@@ -53,15 +53,28 @@ async def test_a_plain_kernel_is_built_once(private: Builder, tmp_path: Path) ->
     assert {r.location.span.start.line: r.vectorized for r in first.remarks}.get(2) is True
 
 
-async def test_a_comment_or_spacing_builds_nothing_and_a_moved_line_does(private: Builder, tmp_path: Path) -> None:
+async def test_comments_spacing_and_blank_lines_build_nothing_and_places_follow(
+    private: Builder, tmp_path: Path
+) -> None:
     path = tmp_path / "k.cpp"
     first = await private.build(unit_of(path, KERNEL))
-    for text in (KERNEL.replace("// kernel", "// another"), KERNEL.replace("    y[i]", "\ty[i]  ")):
+    assert first.remarks
+    recommented = KERNEL.replace("// kernel", "// another").replace("    y[i]", "\ty[i]  ")
+    for moved, text in ((0, recommented), (3, "\n// a note\n\n" + KERNEL)):
         again = await private.build(unit_of(path, text))
         assert again.cached
         assert again.artifact == first.artifact
-    moved = await private.build(unit_of(path, "\n" + KERNEL))
-    assert not moved.cached
+        places = [[remark.location.span.start.line for remark in build.remarks] for build in (first, again)]
+        assert places[1] == [line + moved for line in places[0]]
+
+
+async def test_an_error_below_a_comment_is_on_its_own_line(private: Builder, tmp_path: Path) -> None:
+    text = "// one\n\n/* two\n three */\nint f() {\n  // four\n  return missing;\n}\n"
+    built = await private.build(unit_of(tmp_path / "k.cpp", text))
+    (message,) = [message for message in built.messages if message.severity is Severity.ERROR]
+    assert message.location is not None
+    start, end = message.location.span.start, message.location.span.end
+    assert (start.line, start.column, end.column) == (6, 9, 16)
 
 
 async def test_the_text_counts_and_not_the_file(private: Builder, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ GCC = """\
 
 
 def test_one_remark_per_loop_line_with_the_compilers_reason() -> None:
-    found = {r.location.span.start.line + 1: (r.vectorized, r.reason) for r in parse(GCC, [FILE])}
+    found = {r.location.span.start.line + 1: (r.vectorized, r.said) for r in parse(GCC, [FILE])}
     assert found == {
         4: (True, "32-byte vectors"),
         14: (False, "calls expf, which has no vector form here"),

@@ -38,9 +38,6 @@ def tools() -> None:
 async def profile(tmp_path: Path, text: str, *, threads: int = 1, cache: bool = True) -> Profile:
     settings = Settings(cache_dir=str(tmp_path / "cache"))
     unit = extern_c_unit(tmp_path / "source files" / "kernel é.cpp", text)
-    assert unit.reference is not None
-    unit.reference.parent.mkdir(parents=True, exist_ok=True)
-    unit.reference.write_text("", encoding="utf-8")
     build, subject, toolchain = await built(unit, settings)
     worker = StandIn(SIDE * SIDE, SIDE, SIDE, SIDE, threads=threads)
     return await collect(unit, build, subject, worker, toolchain, settings, seconds=0.3, cache=cache)  # type: ignore[arg-type]

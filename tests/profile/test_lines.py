@@ -77,16 +77,16 @@ def test_paths_are_compared_by_what_they_lead_to(tmp_path: Path) -> None:
     (real / "k.cpp").touch()
     (tmp_path / "link").symlink_to(real)
     files = UserFiles(tmp_path / "link" / "k.cpp")
-    assert files.find(f"{real}/../real/k.cpp") == tmp_path / "link" / "k.cpp"
-    assert files.find("") is None
+    assert files.find(f"{real}/../real/k.cpp", 3) == (tmp_path / "link" / "k.cpp", 3)
+    assert files.find("", 1) is None
 
 
 def test_the_users_files_are_the_kernel_its_siblings_and_their_local_headers(tmp_path: Path) -> None:
     unit = extern_c_unit(tmp_path / "k.cpp", COLUMN_SUMS)
     files = UserFiles.of(unit, ("-O3",))
-    assert files.find(str(tmp_path / "k.cpp")) == tmp_path / "k.cpp"
-    assert files.find(str(tmp_path / "square.h")) == tmp_path / "square.h"
-    assert files.find(str(tmp_path / "other.h")) is None
+    assert files.find(str(tmp_path / "k.cpp"), 1) == (tmp_path / "k.cpp", 1)
+    assert files.find(str(tmp_path / "square.h"), 2) == (tmp_path / "square.h", 2)
+    assert files.find(str(tmp_path / "other.h"), 1) is None
 
 
 def test_shares_are_of_all_samples() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from kernel_lsp.diagnose.arithmetic import costly_calls, ordered_reductions
 from kernel_lsp.diagnose.context import HOT_SHARE, Context, is_short
 from kernel_lsp.diagnose.rule import Claim, Documentation, Rule
-from kernel_lsp.domain import Evidence, Loop
+from kernel_lsp.domain import Evidence, Loop, VectorRemark
 
 ORDER, CALL = ("KL504", "KL505"), ("KL510", "KL512")
 
@@ -32,9 +32,6 @@ ROOT = re.compile(r"(std::)?sqrtf?")
 
 CALLED = re.compile(r"calls (\w+), which")
 
-ELSEWHERE = re.compile(r"\(line (\d+)\)$")
-"""How `build.remarks` names the line of the statement that stood in the way."""
-
 NO_REASON = "the compiler gives no reason"
 """What `build.remarks` writes where there is none."""
 
@@ -47,7 +44,8 @@ def check(context: Context) -> Iterable[Claim]:
         remarks = context.remarks(loop)
         if not remarks or any(remark.vectorized for remark in remarks):
             continue
-        said = next((remark.reason for remark in remarks if _is_about(remark.reason, context, loop)), NO_REASON)
+        about = next((remark for remark in remarks if _is_about(remark, context, loop)), None)
+        said = NO_REASON if about is None else about.said
         because, deeper = _because(said, context, loop)
         yield Claim(
             message=f"{_subject(loop)} handles one element at a time: {because}.",
@@ -66,14 +64,14 @@ def check(context: Context) -> Iterable[Claim]:
         )
 
 
-def _is_about(reason: str, context: Context, loop: Loop) -> bool:
+def _is_about(remark: VectorRemark, context: Context, loop: Loop) -> bool:
     """The line that the reason names is the loop's, or in a function that the loop calls."""
-    named = ELSEWHERE.search(reason)
-    if reason == NO_REASON or named is None:
-        return reason != NO_REASON
+    line = remark.cause_line
+    if remark.reason == NO_REASON or line is None:
+        return remark.reason != NO_REASON
     called = {call.name.rpartition("::")[2] for call in context.calls(loop)}
     places = [loop.span, *(f.span for f in context.features.functions if f.name in called)]
-    return any(place.start.line <= int(named[1]) - 1 <= place.end.line for place in places)
+    return any(place.start.line <= line <= place.end.line for place in places)
 
 
 def _because(said: str, context: Context, loop: Loop) -> tuple[str, tuple[str, ...]]:
