@@ -7,7 +7,7 @@ belongs to a text that has changed since.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from kernel_lsp.domain import (
     Noted,
     Passed,
     Problem,
+    Profile,
     Profiled,
     Progress,
     Roofline,
@@ -43,7 +44,7 @@ from kernel_lsp.settings import OnSave, Settings
 from kernel_lsp.source.features import features
 from kernel_lsp.source.pairing import read_unit
 from kernel_lsp.source.parse import ParsedSource, parse
-from kernel_lsp.workbench import ON_SAVE, WITH_COMPILED, Workbench, failed_build, subject_of
+from kernel_lsp.workbench import ON_SAVE, WITH_COMPILED, Measured, Workbench, failed_build, subject_of
 
 UNTRUSTED = Problem(
     code="untrusted-workspace",
@@ -95,8 +96,12 @@ class Engine:
         """Drop what is kept of a file that was closed."""
         self._parsed.pop(path, None)
 
-    async def check(self, unit: KernelUnit, level: OnSave | None = None) -> AsyncGenerator[Event, None]:
+    async def check(
+        self, unit: KernelUnit, level: OnSave | None = None, *, anew: bool = False
+    ) -> AsyncGenerator[Event, None]:
         """Build, judge, time, profile and diagnose, each told as soon as it is known.
+
+        What is known of the same code beside the same reference is told again at once, unless `anew`.
 
         The order: compiler messages, findings from the text and the compiler's remarks, verdict, timing, profile
         with its findings, and last the timing with `torch.compile`, whose own compilation may take long.
@@ -130,45 +135,66 @@ class Engine:
         elif unit.problem is not None or unit.entry is None or unit.reference is None:
             yield Judged(unit=unit, verdict=Unjudged(problem=unit.problem or _no_entry(unit)))
         else:
-            async with contextlib.aclosing(self._measured(unit, build, level)) as events:
+            async with contextlib.aclosing(self._measured(unit, build, level, anew=anew)) as events:
                 async for event in events:
                     yield event
 
-    async def _measured(self, unit: KernelUnit, build: Build, level: OnSave) -> AsyncGenerator[Event, None]:
-        """Judge, time and profile what was built."""
-        yield Progress(message="judging against the reference")
-        verdict: Verdict | None = None
-        taken: TimingTaken | None = None
-        async for result in self._evaluate(unit, build, compiled=False):
-            if isinstance(result, TimingTaken):
-                taken = result
-                yield Timed(unit=unit, timing=taken.timing, roofline=None)
-            else:
-                verdict = result
-                yield Judged(unit=unit, verdict=verdict)
-        if verdict is not None:
-            self._bench.store.record(unit.path, unit.digest, verdict, None if taken is None else taken.timing)
-        if taken is None or not isinstance(verdict, Passed):
+    async def _measured(
+        self, unit: KernelUnit, build: Build, level: OnSave, *, anew: bool
+    ) -> AsyncGenerator[Event, None]:
+        """Judge, time and profile what was built, as far as it is not known."""
+        known = None if anew else self._bench.recall(unit, build)
+        if known is None:
+            yield Progress(message="judging against the reference")
+            async for result in self._evaluate(unit, build, compiled=False):
+                if isinstance(result, TimingTaken):
+                    known = None if known is None else replace(known, taken=result)
+                    yield Timed(unit=unit, timing=result.timing, roofline=None)
+                else:
+                    known = Measured(text=unit.text, verdict=result, taken=None)
+                    yield Judged(unit=unit, verdict=result)
+            if known is None:
+                return
+            timing = None if known.taken is None else known.taken.timing
+            self._bench.store.record(unit.path, unit.digest, known.verdict, timing)
+        else:
+            yield Judged(unit=unit, verdict=known.verdict)
+        self._bench.remember(unit, build, known)
+        if known.taken is None or not isinstance(known.verdict, Passed):
             return
 
         yield Progress(message="measuring this machine's limits")
         if isinstance(ceilings := await self._bench.ceilings(), Problem):
             yield Noted(problem=ceilings)
-        roofline = await self._bench.roofline(taken)
-        yield Timed(unit=unit, timing=taken.timing, roofline=roofline)
+        roofline = await self._bench.roofline(known.taken)
+        yield Timed(unit=unit, timing=known.taken.timing, roofline=roofline)
         if level is OnSave.PROFILE:
-            yield Progress(message="profiling")
-            async for event in self._profiled(unit, build, roofline):
-                yield event
+            if known.profile is None:
+                yield Progress(message="profiling")
+                profile = await self._bench.profile(unit, build)
+                if isinstance(profile, Problem):
+                    yield Noted(problem=profile)
+                else:
+                    known = replace(known, profile=profile)
+                    self._bench.remember(unit, build, known)
+            if known.profile is not None:
+                for event in self._profiled(unit, build, known.profile, roofline):
+                    yield event
         if self.settings.compiled_baseline:
-            yield Progress(message="timing torch.compile")
-            async for result in self._evaluate(unit, build, compiled=True):
-                if not isinstance(result, TimingTaken):
-                    # The same text on other secret seeds: whatever they bring to light is told.
-                    if not isinstance(result, Passed):
-                        yield self._judged(unit, result)
-                elif result.timing.of("compiled") is not None:
-                    yield Timed(unit=unit, timing=result.timing, roofline=await self._bench.roofline(result))
+            if known.compiled is None:
+                yield Progress(message="timing torch.compile")
+                async for result in self._evaluate(unit, build, compiled=True):
+                    if not isinstance(result, TimingTaken):
+                        # The same text on other secret seeds: whatever they bring to light is told.
+                        if not isinstance(result, Passed):
+                            known = replace(known, verdict=result)
+                            yield self._judged(unit, result)
+                    elif result.timing.of("compiled") is not None:
+                        known = replace(known, compiled=result)
+                self._bench.remember(unit, build, known)
+            if known.compiled is not None:
+                roofline = await self._bench.roofline(known.compiled)
+                yield Timed(unit=unit, timing=known.compiled.timing, roofline=roofline)
 
     async def optimize(
         self,
@@ -228,11 +254,7 @@ class Engine:
             async for result in results:
                 yield result
 
-    async def _profiled(self, unit: KernelUnit, build: Build, roofline: Roofline | None) -> AsyncGenerator[Event, None]:
-        profile = await self._bench.profile(unit, build)
-        if isinstance(profile, Problem):
-            yield Noted(problem=profile)
-            return
+    def _profiled(self, unit: KernelUnit, build: Build, profile: Profile, roofline: Roofline | None) -> Iterator[Event]:
         for problem in profile.problems:
             yield Noted(problem=problem)
         yield Profiled(unit=unit, profile=profile)

@@ -13,9 +13,12 @@ import hashlib
 import os
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from kernel_lsp import diagnose
+from kernel_lsp.build.bare import bare
 from kernel_lsp.build.builder import Builder
 from kernel_lsp.build.toolchain import Toolchain, discover
 from kernel_lsp.domain import (
@@ -24,9 +27,11 @@ from kernel_lsp.domain import (
     Ceilings,
     Finding,
     KernelUnit,
+    Mismatch,
     Passed,
     Problem,
     Profile,
+    Rejected,
     Roofline,
     Route,
     Unjudged,
@@ -37,6 +42,7 @@ from kernel_lsp.messages import Effort, Failed, Subject, TimingPlan, TimingTaken
 from kernel_lsp.optimize.search import Assessment, Trial
 from kernel_lsp.profile import ceilings as ceiling
 from kernel_lsp.profile.collect import collect
+from kernel_lsp.profile.lines import moved
 from kernel_lsp.profile.roofline import roofline
 from kernel_lsp.settings import Settings
 from kernel_lsp.source.features import features
@@ -50,8 +56,25 @@ WITH_COMPILED = TimingPlan(rounds=40, budget_s=2.0, cold_cache=True, eager=True,
 IN_SEARCH = TimingPlan(rounds=25, budget_s=0.6, cold_cache=True, eager=False, compiled=False)
 BEFORE_OFFER = TimingPlan(rounds=60, budget_s=2.0, cold_cache=True, eager=True, compiled=True)
 
+MOST_BESIDE = 64
+"""Python files beside a reference that count as its own; in a folder of more they hardly are."""
+
 KEPT_RESULTS = 64
 """Texts whose timings and assessments are kept in memory; a search tries a few dozen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What one build was found to be, kept for as long as neither it nor its reference changes."""
+
+    text: str
+    """The unit's, to whose lines the profile refers."""
+    verdict: Verdict
+    """Never one that another run might change: a crash may be the machine's doing, a limit of time its load's."""
+    taken: TimingTaken | None
+    compiled: TimingTaken | None = None
+    """With `torch.compile` in it."""
+    profile: Profile | None = None
 
 
 class Workbench:
@@ -67,6 +90,8 @@ class Workbench:
         self._ceilings = _Once(self._measure_ceilings)
         self._timings: OrderedDict[str, TimingTaken] = OrderedDict()
         self._assessments: OrderedDict[str, Assessment] = OrderedDict()
+        self._measured: OrderedDict[str, Measured] = OrderedDict()
+        self._torch: tuple[Path, float] | None = None
 
     async def close(self) -> None:
         """End the worker and close the history. Running steps must have been cancelled before."""
@@ -89,6 +114,7 @@ class Workbench:
         self._worker.begin()
 
     async def build(self, unit: KernelUnit, route: Route | None = None) -> Build | Problem:
+        await self._follow_torch()
         builder = await self._builder.get()
         if isinstance(builder, Problem):
             return builder
@@ -152,6 +178,22 @@ class Workbench:
         reference = b"" if unit.reference is None else unit.reference.read_bytes()
         parts = (hashlib.sha256(reference).hexdigest(), compiler, *self.settings.flags, ceiling.device_name())
         return self.store.memory("\0".join(parts))
+
+    def recall(self, unit: KernelUnit, build: Build) -> Measured | None:
+        """What is known of the same artifact beside the same reference, at the lines of `unit`'s text."""
+        known = self._measured.get(_state(unit, build))
+        if known is None or known.text == unit.text:
+            return known
+        profile = known.profile and moved(known.profile, unit, bare(known.text), bare(unit.text))
+        return replace(known, text=unit.text, profile=profile)
+
+    def remember(self, unit: KernelUnit, build: Build, measured: Measured) -> None:
+        if isinstance(measured.verdict, (Passed, Mismatch, Rejected)):
+            _keep(self._measured, _state(unit, build), measured)
+        else:
+            self._measured.pop(_state(unit, build), None)
+        if measured.taken is not None:
+            _keep(self._timings, unit.digest, measured.taken)
 
     def keep(self, unit: KernelUnit, findings: tuple[Finding, ...], where: Roofline | None) -> None:
         """Remember what a check found, so that a search over the same text begins where the check ended."""
@@ -230,6 +272,24 @@ class Workbench:
 
     # --------------------------------------------------------------------------------------------------------
 
+    async def _follow_torch(self) -> None:
+        """Begin anew with a torch that was installed over the one in use: half of either would crash in riddles."""
+        tools = self._toolchain.known()
+        if not isinstance(tools, Toolchain) or tools.torch is None:
+            return
+        stamp = (tools.torch.root, _changed_at(tools.torch.root / "version.py"))
+        if self._torch is None or self._torch[0] != stamp[0]:
+            self._torch = stamp
+        elif self._torch != stamp:
+            self._torch = None
+            self._measured.clear()
+            worker = await self._worker.settle()
+            if isinstance(worker, Worker):
+                await worker.close()
+            self._toolchain = _Once(lambda: discover(self.settings))
+            self._builder = _Once(self._make_builder)
+            self._worker = _Once(lambda: Worker.start(self.settings))
+
     async def _make_builder(self) -> Builder | Problem:
         tools = await self.toolchain()
         return tools if isinstance(tools, Problem) else Builder(tools, self.settings, self.cache_dir / "builds")
@@ -274,6 +334,26 @@ def subject_of(unit: KernelUnit, build: Build, name: str = "kernel") -> Subject:
 def failed_build(build: Build) -> Verdict:
     """The verdict on a build that gave no artifact."""
     return BuildFailed(messages=build.messages) if build.problem is None else Unjudged(problem=build.problem)
+
+
+def _state(unit: KernelUnit, build: Build) -> str:
+    """Digest of all that a verdict rests on but the machine: artifact, call, the reference and what lies beside it."""
+    assert build.artifact is not None
+    assert unit.reference is not None
+    hasher = hashlib.sha256(repr((build.artifact.digest, unit.path, unit.entry_name, unit.directives)).encode())
+    beside = sorted(unit.reference.parent.glob("*.py"))[:MOST_BESIDE]
+    for path in (unit.reference, *beside):
+        with contextlib.suppress(OSError):
+            hasher.update(hashlib.sha256(path.read_bytes()).digest())
+    return hasher.hexdigest()
+
+
+def _changed_at(path: Path) -> float:
+    """0 where it is gone, as while it is being replaced."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _no_reference(unit: KernelUnit) -> Problem:

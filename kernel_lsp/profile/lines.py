@@ -8,13 +8,13 @@ import re
 import struct
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernel_lsp import process
 from kernel_lsp.build import commands, content
 from kernel_lsp.build.bare import Bare, bare
-from kernel_lsp.domain import KernelUnit, LineSamples, Location, Problem, Span
+from kernel_lsp.domain import KernelUnit, LineSamples, Location, Problem, Profile, Span
 from kernel_lsp.profile.perf_output import Address
 
 TIMEOUT_S = 30.0
@@ -88,6 +88,22 @@ class UserFiles:
         """
         found = [place for frame in frames if frame.line and (place := self.find(frame.path, frame.line)) is not None]
         return next((place for place in found if place[0] == self._kernel), found[0] if found else None)
+
+
+def moved(profile: Profile, unit: KernelUnit, before: Bare, after: Bare) -> Profile:
+    """`profile` of an earlier text of `unit`'s file, `before`, at the lines of `after`, which is the same code."""
+
+    def at(location: Location) -> Location:
+        if location.path != unit.path:
+            return location
+        return replace(location, span=Span.line(after.line(before.number(location.span.start.line))))
+
+    return replace(
+        profile,
+        unit_digest=unit.digest,
+        lines=tuple(replace(line, location=at(line.location)) for line in profile.lines),
+        cache=tuple(replace(line, location=at(line.location)) for line in profile.cache),
+    )
 
 
 async def resolve(samples: Mapping[Address, int], library: Path, files: UserFiles) -> Attribution | Problem:

@@ -25,7 +25,7 @@ class FakeEngine:
         text = path.read_bytes().decode() if text is None else text
         return replace(values.UNIT, path=path, text=text, digest=digest(text), reference=None, problem=None)
 
-    async def check(self, unit: KernelUnit, level: OnSave | None = None) -> AsyncIterator[Event]:
+    async def check(self, unit: KernelUnit, level: OnSave | None = None, *, anew: bool = False) -> AsyncIterator[Event]:
         self.levels.append(level)
         self.units.append(unit)
         for event in self.checked:

@@ -49,7 +49,7 @@ class LedEngine:
             for finding in findings
         )
 
-    async def check(self, unit: KernelUnit, level: OnSave | None = None) -> AsyncIterator[Event]:
+    async def check(self, unit: KernelUnit, level: OnSave | None = None, *, anew: bool = False) -> AsyncIterator[Event]:
         self.asked.append(("check", level))
         async for event in self._tell(unit):
             yield event

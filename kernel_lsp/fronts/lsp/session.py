@@ -292,7 +292,7 @@ class Session:
             known = document.shown if not anew and document.shown is not None else None
             known = Known(unit=unit) if known is None else known.of(unit)
             progress = await self.client.begin_progress(token, f"kernel-lsp: {document.path.name}", measured=False)
-            async with contextlib.aclosing(engine.check(unit, level)) as events:
+            async with contextlib.aclosing(engine.check(unit, level, anew=anew)) as events:
                 async for event in events:
                     match event:
                         case Progress(message=message, fraction=fraction):
