@@ -26,7 +26,9 @@ unit:
 	@$(PY) -m pytest tests/e2e --durations=5
 
 bench: setup
+	@$(PY) -m pip install -q --disable-pip-version-check --group bench
 	@$(PY) -m benchmarks.loop --json results/bench.json
+	@$(PY) -m benchmarks.readme
 
 docs: setup
 	@$(PY) -m kernel_lsp.diagnose.docs

@@ -29,6 +29,15 @@ class Figure:
         return f"{self.name:<58} {self.median:>9.3f} {self.unit:<4} ({low:.3f} to {high:.3f}, {len(self.samples)} runs)"
 
 
+def earlier(path: Path) -> dict[str, float]:
+    """Medians of an earlier run by name; empty where there is none."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {figure["name"]: figure["median"] for figure in document["figures"]}
+
+
 def write(path: Path, figures: list[Figure], **extra: object) -> None:
     """The figures with command, commit, device and date."""
     path.parent.mkdir(parents=True, exist_ok=True)
