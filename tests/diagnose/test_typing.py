@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,17 @@ def test_a_body_that_did_not_change_is_not_looked_at_again(monkeypatch: pytest.M
     monkeypatch.setattr("kernel_lsp.diagnose.typing.diagnose", None)
     after = from_text(parse(PATH, "\n\n" + text, parsed))
     assert [finding.span.start.line - 2 for finding in after] == [finding.span.start.line for finding in before]
+
+
+def test_memory_stays_flat_over_ten_thousand_edits() -> None:
+    text = TEXTS[0]
+    parsed = parse(PATH, text)
+    sizes = []
+    for number in range(10_000):
+        place = text.index(";", len(text) * (number * 37 % 90) // 100)
+        parsed = parse(PATH, f"{text[:place]} + v{number}{text[place:]}", parsed)
+        from_text(parsed)
+        if number in (4_999, 9_999):
+            gc.collect()
+            sizes.append(int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6)
+    assert sizes[1] - sizes[0] < 5, f"{sizes[0]:.1f} MB after half of them, {sizes[1]:.1f} MB after all"
