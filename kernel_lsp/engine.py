@@ -102,11 +102,19 @@ class Engine:
         """Build, judge, time, profile and diagnose, each told as soon as it is known.
 
         What is known of the same code beside the same reference is told again at once, unless `anew`.
+        Where the disk fails in the middle, that is the verdict.
 
         The order: compiler messages, findings from the text and the compiler's remarks, verdict, timing, profile
         with its findings, and last the timing with `torch.compile`, whose own compilation may take long.
         """
-        level = level or self.settings.on_save
+        try:
+            async with contextlib.aclosing(self._checked(unit, level or self.settings.on_save, anew=anew)) as events:
+                async for event in events:
+                    yield event
+        except OSError as error:
+            yield Judged(unit=unit, verdict=Unjudged(problem=_disk_failed(error)))
+
+    async def _checked(self, unit: KernelUnit, level: OnSave, *, anew: bool) -> AsyncGenerator[Event, None]:
         text_features = features(parse(unit.path, unit.text))
         from_text = Diagnosed(unit=unit, findings=diagnose.diagnose(text_features, path=unit.path))
         if not self.trusted:
@@ -217,16 +225,19 @@ class Engine:
         library = skills.load(skills.shipped_folder())
         for problem in library.problems:
             yield Noted(problem=problem)
-        memory = await self._bench.memory(unit)
-        async with contextlib.aclosing(
-            search(unit, self._bench, library, settings, memory, only_finding=finding)
-        ) as events:
-            async for event in events:
-                if isinstance(event, Finished) and confirm and event.offer is not None:
-                    async for confirmed in self._confirmed(event):
-                        yield confirmed
-                else:
-                    yield event
+        try:
+            memory = await self._bench.memory(unit)
+            async with contextlib.aclosing(
+                search(unit, self._bench, library, settings, memory, only_finding=finding)
+            ) as events:
+                async for event in events:
+                    if isinstance(event, Finished) and confirm and event.offer is not None:
+                        async for confirmed in self._confirmed(event):
+                            yield confirmed
+                    else:
+                        yield event
+        except OSError as error:
+            yield Finished(unit=unit, offer=None, reason=_disk_failed(error).message)
 
     async def was_searched(self, unit: KernelUnit) -> bool:
         """An earlier search, of this session or before, tried something on `unit`'s file as things stand."""
@@ -291,6 +302,15 @@ class Engine:
     def _judged(self, unit: KernelUnit, verdict: Verdict) -> Judged:
         self._bench.store.record(unit.path, unit.digest, verdict, None)
         return Judged(unit=unit, verdict=verdict)
+
+
+def _disk_failed(error: OSError) -> Problem:
+    where = f" ({error.filename})" if error.filename else ""
+    return Problem(
+        code="disk-failed",
+        message=f"a file of ours could not be written or read: {error.strerror or error}{where}",
+        hint="free some space there, or name another folder in the setting `cache-dir` and in TMPDIR",
+    )
 
 
 def _no_entry(unit: KernelUnit) -> Problem:

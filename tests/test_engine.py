@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 import pytest_asyncio
 
-from kernel_lsp.domain import Built, Diagnosed, Event, Judged, KernelUnit, Mismatch, Passed, Profiled, Progress
+from kernel_lsp.domain import (
+    Built,
+    Diagnosed,
+    Event,
+    Finished,
+    Judged,
+    KernelUnit,
+    Mismatch,
+    Passed,
+    Profiled,
+    Progress,
+    Unjudged,
+)
 from kernel_lsp.engine import Engine
 from kernel_lsp.settings import OnSave, Settings
 
@@ -93,3 +108,21 @@ async def test_a_torch_installed_over_the_one_in_use_gets_a_new_worker(
     events = await checked(engine, engine.unit(kernel))
     assert ran(events)
     assert await engine._bench.worker() is not worker
+
+
+@pytest.mark.parametrize("step", ["build", "evaluate", "profile", "memory"])
+async def test_a_full_disk_is_a_message_wherever_it_shows(
+    engine: Engine, kernel: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def full(*_: object, **__: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/some/file")
+
+    monkeypatch.setattr(engine._bench, step, full)
+    unit = engine.unit(kernel)
+    if step == "memory":
+        finished = [event async for event in engine.optimize(unit) if isinstance(event, Finished)]
+        assert "No space left on device (/some/file)" in finished[-1].reason
+        return
+    judged = [event for event in await checked(engine, unit, anew=True) if isinstance(event, Judged)][-1]
+    assert isinstance(judged.verdict, Unjudged)
+    assert "No space left on device (/some/file)" in judged.verdict.problem.message

@@ -43,6 +43,8 @@ _COMPILE_TIMEOUT_S = 600.0
 _PARALLEL_COMPILES = 2
 """At a time; one unit over torch's headers takes 1.5 GB."""
 
+_NO_SPACE = "No space left on device"
+
 _OBJECT = "unit.o"
 _TORCH_PROBLEMS = ("no-torch", "no-python")
 _PYTHONS = re.compile(r"_?Py[A-Z_]")
@@ -259,10 +261,11 @@ class Builder:
             found = remarks.parse(text, (source.path, *closure.headers))
         for leftover in (copy, notes):
             leftover.unlink(missing_ok=True)
-        explained = done.ok or any(message.severity is Severity.ERROR for message in messages)
+        full = not done.ok and _NO_SPACE in done.stderr
+        explained = done.ok or (not full and any(message.severity is Severity.ERROR for message in messages))
         return Compiled(
             ok=done.ok,
-            messages=messages,
+            messages=() if full else messages,
             remarks=found,
             problem=None if explained else _compiler_died(done, source.path),
             seconds=time.monotonic() - started,
@@ -412,6 +415,13 @@ def _compiler_died(done: process.Completed, path: Path) -> Problem:
             code="compiler-killed",
             message="the system killed the compiler, most likely for want of memory",
             hint="close other programs, or add swap; a file over torch's headers takes 1.5 GB to compile",
+            location=location,
+        )
+    if _NO_SPACE in done.stderr:
+        return Problem(
+            code="disk-full",
+            message="the compiler found no space left on the disk",
+            hint="free some space in the cache folder and in TMPDIR",
             location=location,
         )
     last = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.code}"]
