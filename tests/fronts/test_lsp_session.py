@@ -546,7 +546,7 @@ async def test_an_error_inside_a_job_is_one_message(talk: Talk, monkeypatch: pyt
     uri = talk.open(PATH)
     await talk.settled()
 
-    async def broken(*_: Any) -> AsyncIterator[Any]:
+    async def broken(*_: Any, **__: Any) -> AsyncIterator[Any]:
         raise RuntimeError("of ours")
         yield
 
