@@ -133,6 +133,8 @@ async def _run(command: Sequence[str | Path], folder: Path) -> tuple[LineCount, 
         "--tool=cachegrind",
         "--cache-sim=yes",
         "--branch-sim=no",
+        # Else it leaves its pipes in the temporary folder when it is killed.
+        "--vgdb=no",
         f"--cachegrind-out-file={output}",
         *geometry(read_caches()),
     ]
