@@ -126,6 +126,8 @@ class Function:
     is_extern_c: bool = False
     is_global: bool = False
     """A CUDA `__global__` function."""
+    is_device: bool = False
+    """Runs on the GPU and not on the host as well: `__global__` or `__device__`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -122,11 +122,6 @@ class Engine:
         if not self.trusted or level is OnSave.OFF:
             yield from_text
             return
-        if unit.language is Language.CUDA:
-            yield from_text
-            yield Judged(unit=unit, verdict=Unjudged(problem=_no_cuda_yet()))
-            return
-
         yield Progress(message="building")
         self._bench.warm()
         build = await self._bench.build(unit)
@@ -142,6 +137,8 @@ class Engine:
             yield self._judged(unit, failed_build(build))
         elif unit.problem is not None or unit.entry is None or unit.reference is None:
             yield Judged(unit=unit, verdict=Unjudged(problem=unit.problem or _no_entry(unit)))
+        elif unit.language is Language.CUDA and await self._bench.gpu() is None:
+            yield Judged(unit=unit, verdict=Unjudged(problem=_no_gpu()))
         else:
             async with contextlib.aclosing(self._measured(unit, build, level, anew=anew)) as events:
                 async for event in events:
@@ -321,9 +318,9 @@ def _no_entry(unit: KernelUnit) -> Problem:
     )
 
 
-def _no_cuda_yet() -> Problem:
+def _no_gpu() -> Problem:
     return Problem(
-        code="cuda-unsupported",
-        message="CUDA kernels are not built or judged yet",
-        hint="nothing to do; findings from the text alone go on",
+        code="no-gpu",
+        message="built for the GPU, but not run: there is none here that the worker's torch can use",
+        hint="findings from the text and the compiler's figures hold; `kernel-lsp doctor` says what is missing",
     )

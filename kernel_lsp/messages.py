@@ -131,6 +131,8 @@ class Hello:
     python: str
     torch: str
     threads: int
+    cuda: str | None = None
+    """The GPU that children will use, by name; None without one, or with a torch that is built without CUDA."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

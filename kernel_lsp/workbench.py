@@ -108,6 +108,11 @@ class Workbench:
     async def worker(self) -> Worker | Problem:
         return await self._worker.get()
 
+    async def gpu(self) -> str | None:
+        """Name of the GPU that kernels run on; None without one, or where the worker does not start."""
+        worker = await self.worker()
+        return None if isinstance(worker, Problem) else worker.hello.cuda
+
     def warm(self) -> None:
         """Start the worker and look for the tools, without waiting for either."""
         self._builder.begin()

@@ -32,7 +32,14 @@ def diagnose(
     at_limit = [_found(context, rule, claim) for rule in LIMITS for claim in rule.check(context)]
     if at_limit:
         return tuple(found.finding for found in at_limit)
-    found = [_found(context, rule, claim) for rule in RULES if rule not in LIMITS for claim in rule.check(context)]
+    on_gpu = {function.qualified_name for function in features.functions if function.is_device}
+    found = [
+        _found(context, rule, claim)
+        for rule in RULES
+        if rule not in LIMITS
+        for claim in rule.check(context)
+        if rule.on_device or claim.function not in on_gpu
+    ]
     kept = [item for item in found if item.claim.share is None or item.claim.share >= COLD_SHARE]
     return tuple(sorted((item.finding for item in _fold(kept)), key=rank))
 

@@ -63,5 +63,7 @@ class Rule:
     check: Callable[[Context], Iterable[Claim]]
     rules_out: Callable[[Context, Loop], str | None] = _not_by_number
     """Where a measurement excludes this fault for a loop: that in words, with the number."""
+    on_device: bool = False
+    """It holds for code on a GPU, too: other rules of the CPU's say nothing of kernels and device functions."""
     severity: Severity | None = None
     """Fixed severity; None goes by the samples (see `diagnosis.severity`)."""

@@ -221,6 +221,8 @@ class _Reader:
                     is_template=scope.is_template,
                     is_extern_c=scope.is_extern_c or 'extern "C"' in head.specifiers,
                     is_global="__global__" in head.specifiers,
+                    is_device="__global__" in head.specifiers
+                    or ("__device__" in head.specifiers and "__host__" not in head.specifiers),
                 ),
                 node=node,
                 body=body,

@@ -282,3 +282,15 @@ def test_whatever_the_evidence_findings_are_sane_ranked_and_repeatable(
     assert {f.code for f in findings} <= {rule.code for rule in RULES}
     if position.share >= 0.85:
         assert {f.severity for f in findings} <= {Severity.INFORMATION}
+
+
+def test_of_device_code_only_what_holds_on_a_gpu_is_said() -> None:
+    text = """
+__global__ void columns(const float* x, float* y, int n, int rows) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  for (int r = 0; r < rows; ++r) y[i] += 0.5 * x[r * n + i];
+}
+"""
+    assert {finding.code for finding in diagnose(read(text, Path("k.cu")))} == {"KL507"}
+    on_the_host = text.replace("__global__", "")
+    assert "KL504" in {finding.code for finding in diagnose(read(on_the_host, Path("k.cu")))}

@@ -53,6 +53,7 @@ RULE = Rule(
     title="A literal or function of type double drags float arithmetic into double precision.",
     skills=("float-literals", "vectorise-exp"),
     check=check,
+    on_device=True,
     documentation=Documentation(
         what_it_is="""\
 `0.5 * x` or `exp(x)` on a `float x` in a loop: the literal is a `double`, the function is C's for `double`.
