@@ -49,7 +49,7 @@ def edited(text: str, number: int) -> str:
 async def ours(folder: Path) -> list[Figure]:
     """Every step for one kernel, then build and verdict after an edit for each of the others."""
     engine = Engine(replace(Settings(), cache_dir=str(folder / "cache"), compiled_baseline=False))
-    kernel = _copied(EXAMPLES / SMALL / f"{SMALL}.cpp", folder)
+    kernel = copied(EXAMPLES / SMALL / f"{SMALL}.cpp", folder)
     first = await _saved(engine, kernel, 0)
     figures = [Figure(name="first save: cold cache, no worker yet, to verdict", unit="s", samples=(first["verdict"],))]
     steps: dict[str, list[float]] = {}
@@ -74,7 +74,7 @@ async def ours(folder: Path) -> list[Figure]:
     ]
     routes: list[Route] = []
     for path in examples():
-        kernel = _copied(path, folder / "all")
+        kernel = copied(path, folder / "all")
         await _saved(engine, kernel, 0, until=Built, routes=routes)
         builds = [(await _saved(engine, kernel, n, until=Built))["built"] for n in range(1, RUNS + 1)]
         verdict = (await _saved(engine, kernel, RUNS + 1))["verdict"]
@@ -127,21 +127,21 @@ def theirs(folder: Path, flags: tuple[str, ...], *, one: bool) -> list[Figure]:
     memory = []
     paths = [path for path in examples() if not one or path.stem == SMALL]
     for path in paths:
-        kernel = _copied(path, folder / "load")
+        kernel = copied(path, folder / "load")
         kernel.write_text(edited(kernel.read_text(encoding="utf-8"), 1), encoding="utf-8")
-        seconds, peak = _loaded("load", kernel, folder / "load", flags)
+        seconds, peak = loaded("load", kernel, folder / "load", flags)
         memory.append(peak)
         figures.append(Figure(name=f"cpp_extension.load, {path.stem}", unit="s", samples=(seconds,)))
         if path.stem == SMALL:
             bare = kernel.with_name("inline.cpp")
             bare.write_text(kernel.read_text(encoding="utf-8"), encoding="utf-8")
-            seconds, _ = _loaded("load_inline", bare, folder / "inline", flags)
+            seconds, _ = loaded("load_inline", bare, folder / "inline", flags)
             figures.append(Figure(name=f"cpp_extension.load_inline, {path.stem}", unit="s", samples=(seconds,)))
     figures.append(Figure(name="peak memory of the compiler under cpp_extension", unit="GB", samples=tuple(memory)))
     return figures
 
 
-def _loaded(how: str, kernel: Path, folder: Path, flags: tuple[str, ...]) -> tuple[float, float]:
+def loaded(how: str, kernel: Path, folder: Path, flags: tuple[str, ...]) -> tuple[float, float]:
     """Seconds, and the compiler's peak memory in GB."""
     build = folder / f"build-{kernel.stem}"
     build.mkdir(parents=True)
@@ -153,7 +153,7 @@ def _loaded(how: str, kernel: Path, folder: Path, flags: tuple[str, ...]) -> tup
     return float(seconds), float(peak)
 
 
-def _copied(path: Path, folder: Path) -> Path:
+def copied(path: Path, folder: Path) -> Path:
     target = folder / path.stem
     target.mkdir(parents=True)
     for source in path.parent.iterdir():

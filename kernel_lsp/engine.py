@@ -248,6 +248,10 @@ class Engine:
                 result = event
         return result
 
+    async def gpu(self) -> str | None:
+        """Name of the GPU that CUDA kernels are judged on; None without one."""
+        return await self._bench.gpu()
+
     async def doctor(self) -> tuple[ToolReport, ...]:
         """Every tool that is used, where it is, and what mends its absence."""
         return await examine(self.settings)

@@ -215,6 +215,9 @@ class Builder:
             sources += [] if binding is None else [binding]
         layer: Support | None = None
         reason = "asked for" if route is Route.WHOLE else ""
+        if reason and not uses_torch:
+            nvcc = self._nvcc_way(Route.PLAIN, toolkit)
+            return await self._attempt(unit, _Plan.of(unit, Route.PLAIN, sources), nvcc, reason)
         if uses_torch and torch is not None and not reason:
             reason = thin.declines(torch, unit.text, cuda=True)
             if not reason:
@@ -380,7 +383,7 @@ class Builder:
         )
         real = source.path.parent
         done = await process.run(command, cwd=real if real.is_dir() else folder, timeout_s=_COMPILE_TIMEOUT_S)
-        copy.unlink(missing_ok=True)
+        copy.unlink(missing_ok=True)  # noqa: ASYNC240 - one file
         printed = f"{done.stdout}\n{done.stderr}"
         raw = nvcc_log.parse(printed, source, closure)
         functions = nvcc_log.device_functions(printed)

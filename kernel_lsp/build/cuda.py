@@ -101,9 +101,12 @@ async def _for_device(nvcc: Path, version: str, known: tuple[str, ...], settings
         )
     # A command on PATH may be a script or a link; nvcc itself says where it lives.
     told = await process.run([nvcc, "--dryrun", "-x", "cu", "-E", "/dev/null"], timeout_s=20)
-    top = re.search(r"^#\$ TOP=(.+)$", told.stderr, re.MULTILINE)
-    root = Path(top[1].strip()).resolve() if top else nvcc.resolve().parent.parent
-    return Toolkit(nvcc=nvcc, version=version, root=root, architecture=wanted, chosen_by=why)
+    return Toolkit(nvcc=nvcc, version=version, root=_root(nvcc, told.stderr), architecture=wanted, chosen_by=why)
+
+
+def _root(nvcc: Path, told: str) -> Path:
+    top = re.search(r"^#\$ TOP=(.+)$", told, re.MULTILINE)
+    return Path(top[1].strip()).resolve() if top else nvcc.resolve().parent.parent
 
 
 def _no_nvcc() -> Problem:

@@ -33,7 +33,8 @@ OLDEST_TORCH = (2, 10)
 _BEYOND = re.compile(
     r"torch::(?:autograd|nn|jit|optim|data|indexing|serialize)\b|at::(?:native|vec|cpublas|indexing)\b"
     r"|\brequires_grad\b(?!\(\s*false\s*\))|\bTORCH_LIBRARY_IMPL\s*\(\s*(?:aten|_)\s*,"
-    r"|\bpy::(?:class_|array|object|dict|list|enum_|buffer)|\bPyInit_|#[ \t]*include[ \t]*[<\"](?:hip|nccl|cublas|cudnn|cusparse|cufft|curand)"
+    r"|\bpy::(?:class_|array|object|dict|list|enum_|buffer)|\bPyInit_"
+    r"|#[ \t]*include[ \t]*[<\"](?:hip|nccl|cublas|cudnn|cusparse|cufft|curand)"
 )
 """What no thin layer will do; known from the text, so that not even the attempt is made."""
 
