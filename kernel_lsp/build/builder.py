@@ -49,6 +49,7 @@ _COMPILE_TIMEOUT_S = 600.0
 _PARALLEL_COMPILES = 2
 """At a time; one unit over torch's headers takes 1.5 GB."""
 
+_NOT_FOUND = re.compile(r"error: cannot (?:open|find)|ld: cannot find")
 _NO_SPACE = "No space left on device"
 
 _OBJECT = "unit.o"
@@ -426,6 +427,11 @@ class Builder:
                     libraries=way.libraries,
                 )
                 done = await process.run(command, timeout_s=_COMPILE_TIMEOUT_S)
+                if not done.ok and _NOT_FOUND.search(done.stderr):
+                    # A fast linker may not know where a wrapped compiler keeps its libraries.
+                    quick = f"-fuse-ld={self.toolchain.linker}"
+                    command = [part for part in command if part != quick]
+                    done = await process.run(command, timeout_s=_COMPILE_TIMEOUT_S)
                 missing = await self._undefined(done.stderr, unit)
                 if missing:
                     return replace(build, cached=False, messages=(*build.messages, *missing))

@@ -58,7 +58,7 @@ torch.save((result.cpu(), expected.detach().cpu()), target)
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 async def toolchain() -> Toolchain:
     found = await discover(Settings())
     assert isinstance(found, Toolchain)
@@ -84,5 +84,6 @@ async def test_both_ways_give_the_same(path: Path, toolchain: Toolchain, tmp_pat
         results.append(torch.load(target))
         print(path.stem, build.route.value, f"{build.seconds:.1f} s")
     (apart, expected), (whole, _) = results
-    assert torch.equal(apart, whole)
+    # The same code; but atomics add in any order.
+    torch.testing.assert_close(apart, whole, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(apart, expected, rtol=1e-3, atol=1e-3)
