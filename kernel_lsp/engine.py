@@ -43,7 +43,7 @@ from kernel_lsp.settings import OnSave, Settings
 from kernel_lsp.source.features import features
 from kernel_lsp.source.pairing import read_unit
 from kernel_lsp.source.parse import ParsedSource, parse
-from kernel_lsp.workbench import ON_SAVE, WITH_COMPILED, Workbench, failed_build, subject_of
+from kernel_lsp.workbench import ON_SAVE, WITH_COMPILED, Workbench, device_of, failed_build, subject_of
 
 UNTRUSTED = Problem(
     code="untrusted-workspace",
@@ -152,9 +152,10 @@ class Engine:
             return
 
         yield Progress(message="measuring this machine's limits")
-        if isinstance(ceilings := await self._bench.ceilings(), Problem):
+        device = device_of(unit)
+        if isinstance(ceilings := await self._bench.ceilings(device), Problem):
             yield Noted(problem=ceilings)
-        roofline = await self._bench.roofline(taken)
+        roofline = await self._bench.roofline(taken, device)
         yield Timed(unit=unit, timing=taken.timing, roofline=roofline)
         if level is OnSave.PROFILE:
             yield Progress(message="profiling")
@@ -168,7 +169,8 @@ class Engine:
                     if not isinstance(result, Passed):
                         yield self._judged(unit, result)
                 elif result.timing.of("compiled") is not None:
-                    yield Timed(unit=unit, timing=result.timing, roofline=await self._bench.roofline(result))
+                    roofline = await self._bench.roofline(result, device)
+                    yield Timed(unit=unit, timing=result.timing, roofline=roofline)
 
     async def optimize(
         self,

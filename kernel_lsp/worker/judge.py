@@ -164,7 +164,7 @@ def _own_error(errors: torch.Tensor, size: torch.Tensor) -> torch.Tensor:
         return errors.clone()
     # Zero has no binade; frexp says 0 for it, which is that of 1.
     exponent = torch.where(size > 0, torch.frexp(size).exponent, -_BINADES).clamp_(-_BINADES).long().add_(_BINADES)
-    largest = torch.zeros(2 * _BINADES + 3, dtype=torch.float64)
+    largest = torch.zeros(2 * _BINADES + 3, dtype=torch.float64, device=errors.device)
     largest.scatter_reduce_(0, exponent.flatten(), errors.flatten(), "amax")
     # Of this binade, the two above, and all below.
     upto = largest.cummax(0).values
