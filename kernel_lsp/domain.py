@@ -61,6 +61,13 @@ class Language(enum.Enum):
     CUDA = "cuda"
 
 
+class Device(enum.Enum):
+    """Where a kernel runs, and the reference beside it."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
 class BindingStyle(enum.Enum):
     """How Python reaches the kernel."""
 
@@ -581,6 +588,8 @@ class Timing:
     """Threads that the machine offered to each subject."""
     cold_cache: bool
     """Caches were flushed before every call."""
+    notes: tuple[str, ...] = ()
+    """What of the figures needs saying: that a subject works outside the current stream, so that wall time counts."""
 
     def of(self, subject: str) -> Samples | None:
         return next((s for s in self.samples if s.subject == subject), None)
@@ -676,11 +685,15 @@ class Ceilings:
 
     device: str
     threads: int
+    """Of this machine that took part; 0 for a GPU, whose ceilings do not depend on them."""
     dram_gbs: float
-    """Best triad bandwidth over all threads, GB/s, write-allocate traffic not counted."""
+    """GB/s. CPU: best triad over all threads, write-allocate traffic not counted. GPU: a large copy within its memory,
+    bytes read and bytes written together."""
     fp32_gflops: float
-    """Fused multiply-adds on float over all threads, counted as two operations."""
+    """Fused multiply-adds on float, counted as two operations. CPU: over all threads. GPU: cuBLAS's product of large
+    matrices with TF32 off, which is what arithmetic on float reaches there without tensor cores."""
     fp64_gflops: float
+    """The same in double; on a GPU that has them, cuBLAS uses its double tensor cores."""
     spread: float
     """Interquartile range over the median, the worst of the three."""
     measured_at: str

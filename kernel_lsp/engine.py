@@ -16,6 +16,7 @@ from kernel_lsp.doctor import ToolReport, examine
 from kernel_lsp.domain import (
     Build,
     Built,
+    Device,
     Diagnosed,
     Event,
     Finding,
@@ -44,7 +45,7 @@ from kernel_lsp.settings import OnSave, Settings
 from kernel_lsp.source.features import features
 from kernel_lsp.source.pairing import read_unit
 from kernel_lsp.source.parse import ParsedSource, parse
-from kernel_lsp.workbench import ON_SAVE, WITH_COMPILED, Measured, Workbench, failed_build, subject_of
+from kernel_lsp.workbench import ON_SAVE, WITH_COMPILED, Measured, Workbench, device_of, failed_build, subject_of
 
 UNTRUSTED = Problem(
     code="untrusted-workspace",
@@ -169,11 +170,12 @@ class Engine:
             return
 
         yield Progress(message="measuring this machine's limits")
-        if isinstance(ceilings := await self._bench.ceilings(), Problem):
+        device = device_of(unit)
+        if isinstance(ceilings := await self._bench.ceilings(device), Problem):
             yield Noted(problem=ceilings)
-        roofline = await self._bench.roofline(known.taken)
+        roofline = await self._bench.roofline(known.taken, device)
         yield Timed(unit=unit, timing=known.taken.timing, roofline=roofline)
-        if level is OnSave.PROFILE:
+        if level is OnSave.PROFILE and device is Device.CPU:
             if known.profile is None:
                 yield Progress(message="profiling")
                 profile = await self._bench.profile(unit, build)
@@ -198,7 +200,7 @@ class Engine:
                         known = replace(known, compiled=result)
                 self._bench.remember(unit, build, known)
             if known.compiled is not None:
-                roofline = await self._bench.roofline(known.compiled)
+                roofline = await self._bench.roofline(known.compiled, device)
                 yield Timed(unit=unit, timing=known.compiled.timing, roofline=roofline)
 
     async def optimize(
@@ -216,6 +218,9 @@ class Engine:
         """
         if not self.trusted:
             yield Finished(unit=unit, offer=None, reason=UNTRUSTED.message)
+            return
+        if unit.language is Language.CUDA:
+            yield Finished(unit=unit, offer=None, reason="CUDA kernels are not rewritten yet")
             return
         settings = self.settings if seconds is None else replace(self.settings, optimize_seconds=seconds)
         self._bench.warm()

@@ -19,7 +19,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from kernel_lsp import process, wire
-from kernel_lsp.domain import Problem
+from kernel_lsp.domain import Ceilings, Device, Problem
 from kernel_lsp.messages import (
     Cancel,
     Capture,
@@ -29,8 +29,10 @@ from kernel_lsp.messages import (
     Evaluate,
     Failed,
     Go,
+    GpuMeasured,
     Hello,
     Limits,
+    MeasureGpu,
     ReadyToSample,
     Reply,
     Request,
@@ -168,6 +170,19 @@ class Worker:
                         result = problem
         return result or _ended_early("capturing the arguments")
 
+    async def ceilings(self) -> Ceilings | Problem:
+        """What the GPU can do at best, measured now: a few seconds, most of them for starting CUDA."""
+        request = MeasureGpu(job=next(self._numbers), limits=self._limits)
+        result: Ceilings | Problem | None = None
+        async with contextlib.aclosing(self._replies(request, self.settings.timeout_s)) as replies:
+            async for reply in replies:
+                match reply:
+                    case GpuMeasured(ceilings=ceilings):
+                        result = ceilings
+                    case Failed(problem=problem):
+                        result = problem
+        return result or _ended_early("measuring the GPU")
+
     async def close(self) -> None:
         """End the worker and all its children."""
         self._closed = True
@@ -194,6 +209,9 @@ class Worker:
             link = await self._live_link()
             if isinstance(link, Problem):
                 yield Failed(job=request.job, problem=link)
+                return
+            if _needs_gpu(request) and link.hello.cuda is None:
+                yield Failed(job=request.job, problem=_no_gpu(link.hello))
                 return
             deadline = asyncio.get_running_loop().time() + seconds + GRACE_S
             ended = False
@@ -394,6 +412,27 @@ def _no_start(python: str, stderr: str) -> Problem:
         code="worker-start",
         message=f"the worker did not start under {python}{why}",
         hint="it needs Python 3.10 or later with torch 2.10 or later; set `python` in the settings",
+    )
+
+
+def _needs_gpu(request: Request) -> bool:
+    match request:
+        case Evaluate(subjects=subjects):
+            return any(subject.device is Device.CUDA for subject in subjects)
+        case Sample(subject=subject) | Capture(subject=subject):
+            return subject.device is Device.CUDA
+        case MeasureGpu():
+            return True
+        case _:
+            return False
+
+
+def _no_gpu(hello: Hello) -> Problem:
+    return Problem(
+        code="no-gpu",
+        message=f"CUDA kernels cannot be judged here: the worker's torch {hello.torch} sees no GPU",
+        hint="run it where `nvidia-smi` shows one, and set `python` in the settings to an interpreter whose torch is "
+        "built with CUDA",
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from kernel_lsp.domain import Artifact, Function, Problem, Samples, TensorShape, Timing, Verdict
+from kernel_lsp.domain import Artifact, Ceilings, Device, Function, Problem, Samples, TensorShape, Timing, Verdict
 
 
 class Effort(enum.Enum):
@@ -38,6 +38,8 @@ class Subject:
     directives: tuple[tuple[str, str], ...]
     path: Path
     """The source file, for messages."""
+    device: Device = Device.CPU
+    """Where it runs, and the reference for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +47,7 @@ class Limits:
     seconds: float
     """Wall time of one child, without what `torch.compile` takes."""
     memory_bytes: int
-    """Address space that a child may add to what it inherits."""
+    """Address space (with CUDA: writable private memory) that a child may add to what it inherits."""
     output_bytes: int
     """Printed output that is kept; the rest is dropped while the kernel runs on."""
 
@@ -115,11 +117,19 @@ class Capture:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureGpu:
+    """Measure what the GPU can do at best: a second or two in which it does nothing else for us."""
+
+    job: int
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cancel:
     job: int
 
 
-Request: TypeAlias = Evaluate | Sample | Go | Capture | Cancel
+Request: TypeAlias = Evaluate | Sample | Go | Capture | MeasureGpu | Cancel
 
 # --- worker to server ---------------------------------------------------------------------------------------
 
@@ -187,6 +197,12 @@ class Captured:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GpuMeasured:
+    job: int
+    ceilings: Ceilings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
     """The job could not be done, for a reason that is not the kernel's."""
 
@@ -199,4 +215,6 @@ class Done:
     job: int
 
 
-Reply: TypeAlias = Hello | VerdictReached | TimingTaken | ReadyToSample | Sampled | Captured | Failed | Done
+Reply: TypeAlias = (
+    Hello | VerdictReached | TimingTaken | ReadyToSample | Sampled | Captured | GpuMeasured | Failed | Done
+)

@@ -25,8 +25,10 @@ from kernel_lsp.domain import (
     Build,
     BuildFailed,
     Ceilings,
+    Device,
     Finding,
     KernelUnit,
+    Language,
     Mismatch,
     Passed,
     Problem,
@@ -88,6 +90,7 @@ class Workbench:
         self._builder = _Once(self._make_builder)
         self._worker = _Once(lambda: Worker.start(settings))
         self._ceilings = _Once(self._measure_ceilings)
+        self._gpu_ceilings = _Once(self._measure_gpu)
         self._timings: OrderedDict[str, TimingTaken] = OrderedDict()
         self._assessments: OrderedDict[str, Assessment] = OrderedDict()
         self._measured: OrderedDict[str, Measured] = OrderedDict()
@@ -95,7 +98,7 @@ class Workbench:
 
     async def close(self) -> None:
         """End the worker and close the history. Running steps must have been cancelled before."""
-        for once in (self._toolchain, self._builder, self._ceilings):
+        for once in (self._toolchain, self._builder, self._ceilings, self._gpu_ceilings):
             once.cancel()
         worker = await self._worker.settle()
         if isinstance(worker, Worker):
@@ -166,12 +169,12 @@ class Workbench:
         subject = subject_of(unit, build)
         return await collect(unit, build, subject, worker, tools, self.settings, cache=cache)
 
-    async def ceilings(self) -> Ceilings | Problem:
+    async def ceilings(self, device: Device = Device.CPU) -> Ceilings | Problem:
         """What this machine can do at best: from the history, else measured now, which takes some seconds."""
-        return await self._ceilings.get()
+        return await (self._ceilings if device is Device.CPU else self._gpu_ceilings).get()
 
-    async def roofline(self, taken: TimingTaken) -> Roofline | None:
-        ceilings = await self.ceilings()
+    async def roofline(self, taken: TimingTaken, device: Device = Device.CPU) -> Roofline | None:
+        ceilings = await self.ceilings(device)
         if isinstance(ceilings, Problem):
             return None
         return roofline(taken.timing, taken.compulsory_bytes, taken.flops, ceilings)
@@ -181,7 +184,8 @@ class Workbench:
         tools = await self.toolchain()
         compiler = "" if isinstance(tools, Problem) else tools.compiler_version
         reference = b"" if unit.reference is None else unit.reference.read_bytes()
-        parts = (hashlib.sha256(reference).hexdigest(), compiler, *self.settings.flags, ceiling.device_name())
+        device = await self._device_name(unit)
+        parts = (hashlib.sha256(reference).hexdigest(), compiler, *self.settings.flags, device)
         return self.store.memory("\0".join(parts))
 
     def recall(self, unit: KernelUnit, build: Build) -> Measured | None:
@@ -216,7 +220,7 @@ class Workbench:
             return known
         build = await self.build(unit)
         taken = self._timings.get(unit.digest)
-        where = None if taken is None else await self.roofline(taken)
+        where = None if taken is None else await self.roofline(taken, device_of(unit))
         profile = None
         if isinstance(build, Build) and build.artifact is not None:
             # Counting cache misses takes seconds, and a search looks at many texts.
@@ -273,7 +277,8 @@ class Workbench:
                     verdict = result
         if taken is None or not isinstance(verdict, Passed):
             return Trial(build=build, verdict=verdict, timing=None)
-        return Trial(build=build, verdict=verdict, timing=taken.timing, roofline=await self.roofline(taken))
+        where = await self.roofline(taken, device_of(candidate))
+        return Trial(build=build, verdict=verdict, timing=taken.timing, roofline=where)
 
     # --------------------------------------------------------------------------------------------------------
 
@@ -311,6 +316,25 @@ class Workbench:
             self.store.keep_ceilings(measured)
         return measured
 
+    async def _device_name(self, unit: KernelUnit) -> str:
+        if device_of(unit) is Device.CPU:
+            return ceiling.device_name()
+        worker = await self.worker()
+        return "" if isinstance(worker, Problem) else worker.hello.cuda or ""
+
+    async def _measure_gpu(self) -> Ceilings | Problem:
+        worker = await self.worker()
+        if isinstance(worker, Problem):
+            return worker
+        # A GPU's ceilings do not depend on how many of the machine's threads are ours.
+        known = None if worker.hello.cuda is None else self.store.ceilings(worker.hello.cuda, threads=0)
+        if known is not None:
+            return known
+        measured = await worker.ceilings()
+        if isinstance(measured, Ceilings):
+            self.store.keep_ceilings(measured)
+        return measured
+
     def _as_set(self, plan: TimingPlan) -> TimingPlan:
         return TimingPlan(
             rounds=plan.rounds,
@@ -333,7 +357,12 @@ def subject_of(unit: KernelUnit, build: Build, name: str = "kernel") -> Subject:
         entry_name=unit.entry_name,
         directives=unit.directives,
         path=unit.path,
+        device=device_of(unit),
     )
+
+
+def device_of(unit: KernelUnit) -> Device:
+    return Device.CUDA if unit.language is Language.CUDA else Device.CPU
 
 
 def failed_build(build: Build) -> Verdict:

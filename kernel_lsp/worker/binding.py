@@ -17,6 +17,7 @@ import torch
 
 from kernel_lsp.domain import BoundArgument, Function, Location, Parameter, Problem, Role, TypeKind
 from kernel_lsp.worker import reference as ref
+from kernel_lsp.worker.call import takes_stream
 
 OUTPUT_NAMES = frozenset(
     ("out", "output", "outputs", "y", "result", "results", "res", "dst", "dest", "o", "ret", "c_out", "out_ptr")
@@ -92,6 +93,7 @@ def bind(
         Unbound, BadReference
     """
     binder = _Binder(entry, instance, inputs, outputs, source)
+    binder.streams()
     binder.by_name("arguments()", Role.SCALAR, ref.extra_arguments(instance, inputs))
     binder.inputs_by_name()
     binder.by_name("model", Role.STATE, _state(instance))
@@ -124,6 +126,13 @@ class _Binder:
             if value is not _Missing and _fits(parameter, value) and not (numbers_only and parameter.kind in _TENSORS):
                 separator = "." if origin == "model" else " "
                 self._take(index, role, f"{origin}{separator}{name}", value)
+
+    def streams(self) -> None:
+        """The kernel's child knows its current stream; nothing is handed over."""
+        for index, parameter in self._open():
+            if takes_stream(parameter):
+                argument = BoundArgument(parameter=parameter.name, role=Role.SCALAR, source="the current stream")
+                self._bound[index] = Bound(argument=argument, value=None)
 
     def inputs_by_name(self) -> None:
         names = self._input_names()

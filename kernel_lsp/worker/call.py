@@ -14,6 +14,8 @@ from kernel_lsp.domain import Artifact, ArtifactKind, Function, Parameter, TypeK
 
 Kernel: TypeAlias = Callable[..., Any]
 
+_STREAM = re.compile(r"(?:const\s+)?(?:cudaStream_t|CUstream|CUstream_st\s*\*)")
+
 
 class NotLoaded(Exception):
     """The artifact or its entry cannot be had; the message says why."""
@@ -75,11 +77,20 @@ def _from_library(artifact: Artifact, entry: Function) -> Kernel:
         raise NotLoaded(f'the library exports no `{entry.name}`; is it inside `extern "C"`?') from None
     function.argtypes = [_c_type(parameter) for parameter in entry.parameters]
     function.restype = None if entry.returns_kind is TypeKind.VOID else _number_type(entry.returns)
+    streams = [index for index, parameter in enumerate(entry.parameters) if takes_stream(parameter)]
 
     def call(*values: Any) -> Any:
-        return function(*_c_values(values))
+        given = _c_values(values)
+        for index in streams:
+            given[index] = torch.cuda.current_stream().cuda_stream
+        return function(*given)
 
     return call
+
+
+def takes_stream(parameter: Parameter) -> bool:
+    """A launcher's parameter for the stream to launch on."""
+    return bool(_STREAM.fullmatch(parameter.type.strip()))
 
 
 def _c_values(values: Sequence[Any]) -> list[Any]:
@@ -87,7 +98,7 @@ def _c_values(values: Sequence[Any]) -> list[Any]:
 
 
 def _c_type(parameter: Parameter) -> Any:
-    if parameter.kind is TypeKind.POINTER:
+    if parameter.kind is TypeKind.POINTER or takes_stream(parameter):
         return ctypes.c_void_p
     return _number_type(parameter.type)
 

@@ -26,7 +26,7 @@ from kernel_lsp.worker.binding import Bound, bind
 from kernel_lsp.worker.exchange import Call, Returned, StoredTensor, Value
 from kernel_lsp.worker.judge import Comparison, Expected, compare
 from kernel_lsp.worker.sums import LongestSum
-from kernel_lsp.worker.tensors import NAN_BYTE, BadTensor, describe, elements, read_file, revive, store
+from kernel_lsp.worker.tensors import DTYPES, NAN_BYTE, BadTensor, describe, elements, read_file, revive, store
 from kernel_lsp.worker.workloads import shapes_of, tensors_of
 
 POISONS = (0x80, 0x01)
@@ -159,8 +159,13 @@ def make_case(
     )
 
 
-def hand_over(case: Case, folder: Path, number: int, *, contiguous: bool, timed: bool = False) -> Handed:
-    """Write the arguments of one call to `folder`, under names that begin with `number`."""
+def hand_over(
+    case: Case, folder: Path, number: int, *, contiguous: bool, timed: bool = False, margin: int = 0
+) -> Handed:
+    """Write the arguments of one call to `folder`, under names that begin with `number`.
+
+    `margin` is the padding of `tensors.store`.
+    """
     values: list[Value] = []
     fills: list[int | None] = []
     for position, item in enumerate(case.bound):
@@ -177,7 +182,7 @@ def hand_over(case: Case, folder: Path, number: int, *, contiguous: bool, timed:
         ) -> StoredTensor:
             name = f"{number}-{position}-{next(counter)}.bin"
             tensor = tensor.resolve_conj().resolve_neg()
-            stored = store(tensor.contiguous() if contiguous else tensor, folder, name, fill=fill)
+            stored = store(tensor.contiguous() if contiguous else tensor, folder, name, fill=fill, margin=margin)
             if not timed:
                 return stored
             in_place = item.input in case.changed or (item.argument.role is Role.OUTPUT and fill == 0)
@@ -205,7 +210,7 @@ def check(
         content = read_file(stored, shared)
         if rejected := _outside(case, item, stored, content):
             return _rejected(rejected)
-        now = elements(stored, content)
+        now = elements(stored, content).to(case.instance.device)
         after.append(now)
         unwritten.append(_still_filled(stored, content, fill))
         if item.argument.role in (Role.INPUT, Role.STATE) and item.input not in case.changed:
@@ -221,7 +226,7 @@ def check_timed(case: Case, outcome: Returned, returned: Path) -> Checked:
     """The outputs of a timed call, arguments included, which the kernel's child copied out of ordinary memory."""
 
     def take(stored: StoredTensor) -> torch.Tensor:
-        return elements(stored, read_file(stored, returned))
+        return elements(stored, read_file(stored, returned)).to(case.instance.device)
 
     after: list[torch.Tensor | None] = []
     for value in outcome.arguments or ():
@@ -288,7 +293,7 @@ def _compare_all(
         results.append(tensor)
         if known is not None and same_bits(known.results[len(results) - 1], tensor):
             continue
-        comparison = compare(expected, tensor, mask)
+        comparison = compare(expected, tensor, mask if mask is None else mask.to(tensor.device))
         if not comparison.right:
             return Checked(wrong=_mismatch(case, label, comparison), statistics=comparison.statistics, results=())
         if comparison.statistics is not None and (worst is None or _harm(comparison.statistics) > _harm(worst)):
@@ -309,6 +314,17 @@ def _outside(case: Case, item: Bound, stored: StoredTensor, content: torch.Tenso
             return Rejected(
                 rule="out-of-bounds-write",
                 evidence=f"wrote {words} of `{item.argument.parameter}`, {distance} bytes out",
+                workload=case.workload,
+            )
+    size = DTYPES[stored.dtype].itemsize
+    if stored.span > _product(stored.shape) * size > 0:
+        gap = torch.ones(stored.span // size, dtype=torch.bool)
+        gap.as_strided(stored.shape, stored.strides).fill_(False)
+        touched = (content[stored.offset : end].view(-1, size) != NAN_BYTE).any(dim=1) & gap
+        if bool(touched.any()):
+            return Rejected(
+                rule="out-of-bounds-write",
+                evidence=f"wrote between the elements of `{item.argument.parameter}`, which is not contiguous",
                 workload=case.workload,
             )
     return None
@@ -393,9 +409,9 @@ def _as_tensor(value: Any, of_float: torch.dtype = torch.float32) -> torch.Tenso
 def _as_tensor_like(value: Any, native: torch.Tensor) -> torch.Tensor | None:
     if isinstance(value, torch.Tensor):
         # `.item()` on one side only is no difference worth a verdict.
-        return value
+        return value.to(native.device)
     if isinstance(value, (bool, int, float)) and native.numel() == 1:
-        return torch.tensor(value).to(native.dtype).reshape(native.shape)
+        return torch.tensor(value).to(native.device, native.dtype).reshape(native.shape)
     return None
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from kernel_lsp import wire
+from kernel_lsp.domain import Device
 from kernel_lsp.messages import Limits
 from kernel_lsp.worker.channel import Channel
 from kernel_lsp.worker.printed import Printed
@@ -28,6 +29,9 @@ _PR_SET_CHILD_SUBREAPER = 36
 THREAD_BYTES = 160 * 2**20
 """Address space that one more thread reserves without using it: 8 MiB of stack, 128 MiB for glibc's arena of that
 thread while it aligns it, and room for guard pages. Allowed on top of the limit for each processor."""
+
+CUDA_BYTES = 4 * 2**30
+"""Writable memory that CUDA, cuBLAS and cuDNN take for themselves in a process, with room to spare."""
 
 PROCESSES = 4096
 """Processes and threads that may be started on top of all that run on the machine when a child begins."""
@@ -185,7 +189,13 @@ class Child:
 
 
 def fork(
-    reaper: Reaper, serve: Callable[[Channel], None], *, folder: Path, limits: Limits, memory_bytes: int | None = None
+    reaper: Reaper,
+    serve: Callable[[Channel], None],
+    *,
+    folder: Path,
+    limits: Limits,
+    memory_bytes: int | None = None,
+    device: Device = Device.CPU,
 ) -> Child:
     """Start `serve` in a child whose home and temporary folder is `folder`."""
     ours, theirs = socket.socketpair()
@@ -202,6 +212,7 @@ def fork(
             parent=parent,
             folder=folder,
             memory_bytes=memory_bytes or limits.memory_bytes,
+            device=device,
         )
     theirs.close()
     os.close(writing)
@@ -221,7 +232,14 @@ def describe_exit(status: int) -> str:
 
 
 def _become_child(
-    serve: Callable[[Channel], None], *, channel: int, output: int, parent: int, folder: Path, memory_bytes: int
+    serve: Callable[[Channel], None],
+    *,
+    channel: int,
+    output: int,
+    parent: int,
+    folder: Path,
+    memory_bytes: int,
+    device: Device,
 ) -> NoReturn:
     code = 70
     try:
@@ -241,7 +259,7 @@ def _become_child(
         os.chdir(folder)
         os.environ.update(TMPDIR=str(folder), HOME=os.environ.get("HOME", str(folder)))
         tempfile.tempdir = None
-        _limit(memory_bytes)
+        _limit(memory_bytes, device)
         serve(Channel(channel))
         code = 0
     except BaseException as error:
@@ -252,11 +270,15 @@ def _become_child(
         os._exit(code)
 
 
-def _limit(memory_bytes: int) -> None:
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    inherited = pages * resource.getpagesize()
-    threads = len(os.sched_getaffinity(0))
-    _lower(resource.RLIMIT_AS, inherited + memory_bytes + threads * THREAD_BYTES)
+def _limit(memory_bytes: int, device: Device) -> None:
+    size, *_, data, _ = (int(n) * resource.getpagesize() for n in Path("/proc/self/statm").read_text().split())
+    threads = len(os.sched_getaffinity(0)) * THREAD_BYTES
+    if device is Device.CUDA:
+        # The driver reserves as many addresses as all GPUs and the host have memory, without using them: they may not
+        # be limited. What is writable and private may, and the reservation is neither.
+        _lower(resource.RLIMIT_DATA, data + memory_bytes + threads + CUDA_BYTES)
+    else:
+        _lower(resource.RLIMIT_AS, size + memory_bytes + threads)
     _lower(resource.RLIMIT_FSIZE, memory_bytes)
     _lower(resource.RLIMIT_CORE, 0)
     running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from kernel_lsp.domain import (
     Artifact,
     BoundArgument,
+    Ceilings,
     Function,
     Mismatch,
     Problem,
@@ -91,7 +92,9 @@ class Call:
 
     arguments: tuple[Value, ...]
     poison: int
-    """Byte that the allocator writes over memory it hands out."""
+    """What `mallopt(M_PERTURB)` is given: freed memory is filled with this byte, fresh memory with its complement."""
+    busy: bool = True
+    """With CUDA: on a stream of its own that has still to do what the arguments' values depend on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +177,11 @@ class CaptureTo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """Measure the GPU's ceilings; needs no `Open`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Compile:
     """Time the reference under `torch.compile` from now on."""
 
@@ -190,6 +198,14 @@ class Ready:
 class Raised:
     text: str
     """`RuntimeError: x must be contiguous`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faulted:
+    """The device failed under the kernel; nothing more can be had from this child."""
+
+    what: str
+    """`CUDA error: an illegal memory access was encountered`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,6 +230,8 @@ class Returned:
 class Lapped:
     us: float
     """Per call."""
+    elsewhere: bool = False
+    """With CUDA: by the host's clock, for the call took much longer than its stream was busy."""
     returned: Returned | None = None
 
 
@@ -259,6 +277,11 @@ class CapturedArguments:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    ceilings: Ceilings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
     """Nothing can be judged, for a reason that is not the kernel's."""
 
@@ -266,8 +289,10 @@ class Refused:
 
 
 KernelRequest: TypeAlias = Load | Call | SetUp | Lap | Run
-KernelReply: TypeAlias = Ready | Raised | Returned | Lapped | Ran
+KernelReply: TypeAlias = Ready | Raised | Faulted | Returned | Lapped | Ran
 ReferenceRequest: TypeAlias = (
-    Open | Next | Compare | Declined | PrepareTiming | CompareTimed | CaptureTo | Compile | Lap
+    Open | Next | Compare | Declined | PrepareTiming | CompareTimed | CaptureTo | Compile | Lap | Measure
 )
-ReferenceReply: TypeAlias = Ready | Prepared | Exhausted | TimingReady | Wrong | Lapped | CapturedArguments | Refused
+ReferenceReply: TypeAlias = (
+    Ready | Prepared | Exhausted | TimingReady | Wrong | Lapped | CapturedArguments | Measured | Refused
+)

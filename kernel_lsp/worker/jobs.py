@@ -18,6 +18,7 @@ from typing import Any
 
 from kernel_lsp.domain import (
     Crashed,
+    Device,
     Location,
     Mismatch,
     Passed,
@@ -36,7 +37,9 @@ from kernel_lsp.messages import (
     Captured,
     Effort,
     Evaluate,
+    GpuMeasured,
     Limits,
+    MeasureGpu,
     ReadyToSample,
     Reply,
     Sample,
@@ -56,11 +59,14 @@ from kernel_lsp.worker.exchange import (
     Compile,
     Declined,
     Exhausted,
+    Faulted,
     KernelReply,
     KernelRequest,
     Lap,
     Lapped,
     Load,
+    Measure,
+    Measured,
     Next,
     Open,
     Prepared,
@@ -127,19 +133,25 @@ class Folders:
 class Job:
     """The children of one job; all are gone, and their files, when its context is left."""
 
-    def __init__(self, reaper: Reaper, limits: Limits, folders: Folders) -> None:
+    def __init__(self, reaper: Reaper, limits: Limits, folders: Folders, device: Device) -> None:
         self._reaper = reaper
         self._limits = limits
         self._folders = folders
+        self._device = device
         self._children: list[Child] = []
 
     def kernel(self, name: str) -> Kernel:
         folder = self._folders.of(f"kernel-{name}")
-        child = self._fork(partial(kernel_child.serve, folder=folder, shared=self._folders.shared), folder)
-        return Kernel(child, self._limits, folder)
+        serve = partial(kernel_child.serve, folder=folder, shared=self._folders.shared, device=self._device)
+        return Kernel(self._fork(serve, folder), self._limits, folder)
 
     def reference(self, name: str = "reference", returned: str = "kernel-0") -> Reference:
-        serve = partial(reference_child.serve, shared=self._folders.shared, returned=self._folders.of(returned))
+        serve = partial(
+            reference_child.serve,
+            shared=self._folders.shared,
+            returned=self._folders.of(returned),
+            device=self._device,
+        )
         memory = REFERENCE_MEMORY * self._limits.memory_bytes
         return Reference(self._fork(serve, self._folders.of(name), memory), self._limits)
 
@@ -147,7 +159,7 @@ class Job:
         await asyncio.gather(*(child.end() for child in self._children))
 
     def _fork(self, serve: Any, folder: Path, memory: int | None = None) -> Child:
-        child = fork(self._reaper, serve, folder=folder, limits=self._limits, memory_bytes=memory)
+        child = fork(self._reaper, serve, folder=folder, limits=self._limits, memory_bytes=memory, device=self._device)
         self._children.append(child)
         return child
 
@@ -173,6 +185,8 @@ class Kernel:
             request, KernelReply, self._limits.seconds + extra_s
         )
         match reply:
+            case Faulted(what=what):
+                raise Stop(Crashed(what=what, workload=workload, output_tail=self._child.output_tail))
             case Died(what=what):
                 where = f" {during}" if what.startswith("called exit") else ""
                 raise Stop(Crashed(what=what + where, workload=workload, output_tail=self._child.output_tail))
@@ -262,7 +276,7 @@ async def evaluate(request: Evaluate, reaper: Reaper, send: Send) -> None:
     Raises:
         Stop: with the `Problem` that keeps it from being judged.
     """
-    async with _job(reaper, request.limits) as job:
+    async with _job(reaper, request.limits, request.subjects[0].device) as job:
         try:
             # Forked before anything is known that a kernel could look for in memory.
             kernel, reference = job.kernel("0"), job.reference()
@@ -283,7 +297,7 @@ async def sample(request: Sample, reaper: Reaper, send: Send, go: asyncio.Event)
     Raises:
         Stop: with a `Problem`.
     """
-    async with _job(reaper, request.limits) as job:
+    async with _job(reaper, request.limits, request.subject.device) as job:
         try:
             kernel, reference = job.kernel("0"), job.reference()
             await reference.open(request.reference, request.subject, Effort.QUICK, None)
@@ -311,13 +325,24 @@ async def capture(request: Capture, reaper: Reaper, send: Send) -> None:
     Raises:
         Stop: with a `Problem`.
     """
-    async with _job(reaper, request.limits) as job:
+    async with _job(reaper, request.limits, request.subject.device) as job:
         reference = job.reference()
         await reference.open(request.reference, request.subject, Effort.QUICK, None)
         captured: CapturedArguments = await reference.ask(
             CaptureTo(directory=request.directory.absolute(), max_elements=request.max_elements)
         )
         await send(Captured(job=request.job, arguments=captured.arguments))
+
+
+async def measure_gpu(request: MeasureGpu, reaper: Reaper, send: Send) -> None:
+    """Measure the GPU's ceilings.
+
+    Raises:
+        Stop: with a `Problem`.
+    """
+    async with _job(reaper, request.limits, Device.CUDA) as job:
+        measured: Measured = await job.reference().ask(Measure())
+        await send(GpuMeasured(job=request.job, ceilings=measured.ceilings))
 
 
 async def _judge(kernel: Kernel, reference: Reference, subject: Subject) -> Passed:
@@ -403,12 +428,13 @@ class _Timing:
         return Runner(name="compiled", lap=reference.ask)
 
     async def _measured(self, runners: list[Runner], ready: TimingReady) -> TimingTaken:
-        samples = await _rounds(runners, self._plan, len(ready.calls))
+        samples, notes = await _rounds(runners, self._plan, len(ready.calls))
         timing = Timing(
             workload=ready.workload,
             samples=samples,
             threads=len(os.sched_getaffinity(0)),
             cold_cache=self._plan.cold_cache,
+            notes=notes,
         )
         return TimingTaken(
             job=self._request.job, timing=timing, compulsory_bytes=ready.compulsory_bytes, flops=ready.flops
@@ -450,8 +476,10 @@ def _kernel_runner(name: str, kernel: Kernel, reference: Reference | None) -> Ru
     return Runner(name=name, lap=lap, verify=verify if reference is not None else None)
 
 
-async def _rounds(runners: list[Runner], plan: TimingPlan, rotations: int) -> tuple[Samples, ...]:
-    """Interleaved rounds in random order, all subjects on the same inputs within one round.
+async def _rounds(
+    runners: list[Runner], plan: TimingPlan, rotations: int
+) -> tuple[tuple[Samples, ...], tuple[str, ...]]:
+    """Interleaved rounds in random order, all subjects on the same inputs within one round; and notes on them.
 
     Raises:
         Stop
@@ -461,6 +489,7 @@ async def _rounds(runners: list[Runner], plan: TimingPlan, rotations: int) -> tu
         for number in range(WARM_LAPS):
             await runner.lap(Lap(which=number % rotations, cold_cache=False, keep=False))
     taken: dict[str, list[float]] = {runner.name: [] for runner in runners}
+    elsewhere = dict.fromkeys(taken, 0)
     verified = set(order.sample(range(max(1, plan.rounds)), min(VERIFIED_LAPS, plan.rounds)))
     verified.add(order.randrange(LEAST_ROUNDS))  # one at least, should the budget end it early
     end = time.monotonic() + plan.budget_s
@@ -472,20 +501,26 @@ async def _rounds(runners: list[Runner], plan: TimingPlan, rotations: int) -> tu
             keep = number in verified and runner.verify is not None
             lapped = await runner.lap(Lap(which=which, cold_cache=plan.cold_cache, keep=keep))
             taken[runner.name].append(lapped.us)
+            elsewhere[runner.name] += lapped.elsewhere
             if keep and runner.verify is not None:
                 if lapped.returned is None:
                     raise Stop(Crashed(what="wrote over the worker's private channel", workload=None, output_tail=""))
                 await runner.verify(which, lapped.returned)
-    return tuple(Samples(subject=name, us=tuple(us)) for name, us in taken.items())
+    notes = tuple(
+        f"{name}: the current stream was busy for less time than the call took, so the host's clock counts"
+        for name, times in elsewhere.items()
+        if 2 * times > len(taken[name])
+    )
+    return tuple(Samples(subject=name, us=tuple(us)) for name, us in taken.items()), notes
 
 
 # ------------------------------------------------------------------------------------------------------------
 
 
 @contextlib.asynccontextmanager
-async def _job(reaper: Reaper, limits: Limits) -> AsyncIterator[Job]:
+async def _job(reaper: Reaper, limits: Limits, device: Device) -> AsyncIterator[Job]:
     with _folders() as folders:
-        job = Job(reaper, limits, folders)
+        job = Job(reaper, limits, folders, device)
         try:
             yield job
         finally:

@@ -164,8 +164,13 @@ def _own_error(errors: torch.Tensor, size: torch.Tensor) -> torch.Tensor:
         return errors.clone()
     # Zero has no binade; frexp says 0 for it, which is that of 1.
     exponent = torch.where(size > 0, torch.frexp(size).exponent, -_BINADES).clamp_(-_BINADES).long().add_(_BINADES)
-    largest = torch.zeros(2 * _BINADES + 3, dtype=torch.float64)
-    largest.scatter_reduce_(0, exponent.flatten(), errors.flatten(), "amax")
+    largest = torch.zeros(2 * _BINADES + 3, dtype=torch.float64, device=errors.device)
+    if errors.is_cuda:
+        # A scattered maximum is atomic there, and all threads would meet at few addresses.
+        for binade in exponent.unique().tolist():
+            largest[binade] = torch.where(exponent == binade, errors, 0.0).amax()
+    else:
+        largest.scatter_reduce_(0, exponent.flatten(), errors.flatten(), "amax")
     # Of this binade, the two above, and all below.
     upto = largest.cummax(0).values
     return upto[exponent + 2].clamp_min(common)
@@ -276,7 +281,11 @@ def _percentile(values: torch.Tensor, share: float) -> float:
     count = values.numel()
     if not count:
         return 0.0
-    return float(values.flatten().kthvalue(max(1, math.ceil(share * count))).values)
+    rank = max(1, math.ceil(share * count))
+    if values.is_cuda:
+        # Selecting works on one of its many processors; sorting on all.
+        return float(values.flatten().sort().values[rank - 1])
+    return float(values.flatten().kthvalue(rank).values)
 
 
 def _structural(explanation: str) -> Comparison:

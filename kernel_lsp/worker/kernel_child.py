@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import resource
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from kernel_lsp.domain import Device
 from kernel_lsp.worker import call as calling
 from kernel_lsp.worker.channel import Channel
 from kernel_lsp.worker.exchange import (
     Call,
+    Faulted,
     KernelReply,
     KernelRequest,
     Lap,
@@ -30,51 +31,64 @@ from kernel_lsp.worker.exchange import (
     SetUp,
     StoredTensor,
 )
-from kernel_lsp.worker.tensors import NAN_BYTE, describe, map_guarded, revive, store, unmap
-from kernel_lsp.worker.timing import Stopwatch
-
-_libc = ctypes.CDLL(None)
-_M_PERTURB = -6
+from kernel_lsp.worker.ground import Ground, Loan
+from kernel_lsp.worker.host import Host
+from kernel_lsp.worker.tensors import NAN_BYTE, describe, revive, store
 
 Addresses = tuple[int, int]
 
 
-def serve(channel: Channel, folder: Path, shared: Path) -> None:
+def serve(channel: Channel, folder: Path, shared: Path, device: Device) -> None:
     """Answer until the parent closes its end. Results go to `folder`, arguments lie in `shared`."""
-    child = KernelChild(folder, shared)
+    ground = _ground(device)
+    child = KernelChild(folder, shared, ground)
     torch.set_grad_enabled(False)
     while (request := channel.receive(KernelRequest)) is not None:
         reply: KernelReply
         try:
             reply = child.answer(request)
         except BaseException as error:
-            reply = Raised(text=_words(error))
+            fault = ground.fault(error)
+            reply = Raised(text=_words(error)) if fault is None else Faulted(what=fault)
         channel.send(reply)
 
 
+def _ground(device: Device) -> Ground:
+    """Started before anything is asked, so that children start CUDA at the same time."""
+    if device is Device.CPU:
+        return Host()
+    from kernel_lsp.worker import cuda
+
+    # Where this fails it fails in the reference's child too, which is asked first and says why.
+    cuda.start()
+    return cuda.Cuda()
+
+
 class KernelChild:
-    def __init__(self, folder: Path, shared: Path) -> None:
+    def __init__(self, folder: Path, shared: Path, ground: Ground) -> None:
         self._folder = folder
         self._shared = shared
+        self._ground = ground
         self._numbers = itertools.count()
         self._kernel: calling.Kernel
-        self._mapped: list[tuple[StoredTensor, torch.Tensor]] = []
+        self._loans: list[Loan] = []
         self._last: Any = None
         self._timed: tuple[_Timed, ...] = ()
-        self._watch = Stopwatch()
 
     def answer(self, request: KernelRequest) -> Ready | Returned | Lapped | Ran:
         match request:
             case Load():
                 self._kernel = calling.load(request.artifact, request.entry, request.entry_name)
+                self._ground.load(request.artifact, request.entry)
                 return Ready()
             case Call():
                 return self._call(request)
             case SetUp():
                 self._forget()
-                self._timed = tuple(_Timed(call, self._shared) for call in request.calls)
+                self._timed = tuple(_Timed(call, self._copy) for call in request.calls)
                 for timed in self._timed:
                     self._kernel(*timed.ready())
+                self._ground.settle()
                 return Ready()
             case Lap():
                 return self._lap(request)
@@ -82,30 +96,22 @@ class KernelChild:
                 return self._run(request.seconds)
 
     def _call(self, request: Call) -> Returned:
-        mapped: list[tuple[StoredTensor, torch.Tensor]] = []
-
-        def take(stored: StoredTensor) -> torch.Tensor:
-            tensor = map_guarded(stored, self._shared)
-            mapped.append((stored, tensor))
-            return tensor
-
-        arguments = [revive(value, take) for value in request.arguments]
+        loan = self._ground.lend(self._shared)
+        arguments = [revive(value, loan.take) for value in request.arguments]
         spans = [[_span(t) for t in _tensors(argument)] for argument in arguments]
-        _libc.mallopt(_M_PERTURB, request.poison)
         try:
-            result = self._kernel(*arguments)
+            with loan.call(request.poison, request.busy):
+                result = self._kernel(*arguments)
         except BaseException:
-            self._mapped += mapped
+            self._loans.append(loan)
             raise
-        finally:
-            _libc.mallopt(_M_PERTURB, 0)
         overlaps = tuple(self._overlaps(result, spans))
         value = describe(result, self._keep)
         # The result of this call stays alive until the next one is done, so that memory handed out twice shows. The
-        # mappings before it may go: results that lie in them have been seen and reported.
+        # arguments before it may go: results that lie in them have been seen and reported.
         del arguments
         self._forget()
-        self._mapped, self._last = mapped, result
+        self._loans, self._last = [loan], result
         return Returned(value=value, overlaps=overlaps)
 
     def _overlaps(self, result: Any, spans: Sequence[Sequence[Addresses]]) -> list[Overlap]:
@@ -122,10 +128,12 @@ class KernelChild:
 
     def _forget(self) -> None:
         self._last = None
-        for stored, tensor in self._mapped:
-            # A result may still be a view of it in a cache of the kernel's own; touching it then faults, and rightly.
-            unmap(stored, tensor)
-        self._mapped = []
+        for loan in self._loans:
+            loan.end()
+        self._loans = []
+
+    def _copy(self, stored: StoredTensor) -> torch.Tensor:
+        return self._ground.copy(stored, self._shared)
 
     def _keep(self, tensor: torch.Tensor) -> StoredTensor:
         return store(tensor.detach().contiguous(), self._folder, f"r{next(self._numbers)}.bin")
@@ -133,14 +141,15 @@ class KernelChild:
     def _lap(self, request: Lap) -> Lapped:
         timed = self._timed[request.which]
         arguments = timed.ready(fresh=request.keep)
-        lap = self._watch.time(self._kernel, arguments, cold_cache=request.cold_cache, once=timed.changes)
+        lap = self._ground.stopwatch.time(self._kernel, arguments, cold_cache=request.cold_cache, once=timed.changes)
+        self._ground.settle()
         returned = None
         if request.keep:
             returned = Returned(
                 value=describe(lap.result, self._keep),
                 arguments=tuple(describe(argument, self._keep) for argument in arguments),
             )
-        return Lapped(us=lap.us, returned=returned)
+        return Lapped(us=lap.us, elsewhere=lap.elsewhere, returned=returned)
 
     def _run(self, seconds: float) -> Ran:
         timed = self._timed[0]
@@ -152,6 +161,7 @@ class KernelChild:
             if timed.changes:
                 start = time.perf_counter_ns()
             self._kernel(*arguments)
+            self._ground.settle()
             us.append((time.perf_counter_ns() - start) / 1e3)
         after = resource.getrusage(resource.RUSAGE_SELF)
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -161,15 +171,12 @@ class KernelChild:
 class _Timed:
     """One call's arguments in memory of the ordinary kind, restored where the kernel changes them by contract."""
 
-    def __init__(self, call: Call, shared: Path) -> None:
+    def __init__(self, call: Call, copy: Callable[[StoredTensor], torch.Tensor]) -> None:
         self._restored: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._outputs: list[torch.Tensor] = []
 
         def take(stored: StoredTensor) -> torch.Tensor:
-            source = map_guarded(stored, shared)
-            # Clones keep the strides of a dense view only; a gap is copied with its tensor.
-            tensor = _like(source)
-            unmap(stored, source)
+            tensor = copy(stored)
             if stored.restore:
                 self._restored.append((tensor, tensor.clone()))
             if stored.output:
@@ -192,11 +199,6 @@ class _Timed:
                 if not any(tensor is restored for restored, _ in self._restored) and tensor.numel():
                     tensor.view(torch.uint8).fill_(NAN_BYTE) if tensor.dim() else tensor.fill_(-1)
         return self._arguments
-
-
-def _like(source: torch.Tensor) -> torch.Tensor:
-    copy = torch.empty_strided(source.shape, source.stride(), dtype=source.dtype)
-    return copy.copy_(source)
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:

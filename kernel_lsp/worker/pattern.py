@@ -82,7 +82,7 @@ def _past(wrong: torch.Tensor, how: str) -> str | None:
 def _triangle(wrong: torch.Tensor) -> str | None:
     ones = torch.ones_like(wrong)
     for name, mask in (
-        ("diagonal", torch.eye(*wrong.shape, dtype=torch.bool)),
+        ("diagonal", torch.eye(*wrong.shape, dtype=torch.bool, device=wrong.device)),
         ("part above the diagonal", ones.triu(1)),
         ("part below the diagonal", ones.tril(-1)),
     ):

@@ -8,6 +8,7 @@ Whatever goes wrong in the user's code becomes a `BadReference` with the line it
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
 import inspect
 import sys
@@ -24,6 +25,8 @@ from torch.overrides import TorchFunctionMode
 from kernel_lsp.domain import Location, Problem, Span
 
 MODULE = "kernel_lsp_reference"
+
+_CPU = torch.device("cpu")
 
 INPUT_MAKERS = ("get_inputs", "inputs")
 SIZED_FUNCTIONS = (*INPUT_MAKERS, "get_init_inputs")
@@ -71,6 +74,8 @@ class Instance:
     model: torch.nn.Module | None
     init: Mapping[str, Any]
     """Arguments that the model was made with, by name."""
+    device: torch.device = _CPU
+    """Where its model is and its inputs belong."""
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -89,7 +94,7 @@ class Instance:
         Raises:
             BadReference
         """
-        with guarded(self.reference.path, "the reference raised"), torch.no_grad():
+        with guarded(self.reference.path, "the reference raised"), torch.no_grad(), at_home(self.device):
             if self.model is None:
                 return self.reference.module.reference(*inputs)
             return copy.deepcopy(self.model)(*inputs)
@@ -103,7 +108,8 @@ class Instance:
         before = torch.get_default_dtype()
         torch.set_default_dtype(torch.float64)
         try:
-            with guarded(self.reference.path, "the reference cannot run in float64"), torch.no_grad(), _Widening():
+            what = "the reference cannot run in float64"
+            with guarded(self.reference.path, what), torch.no_grad(), at_home(self.device), _Widening():
                 if self.model is None:
                     return self.reference.module.reference(*inputs)
                 return copy.deepcopy(self.model).double()(*inputs)
@@ -169,14 +175,14 @@ def run(source: Source, sizes: Mapping[str, int] | None = None) -> Reference:
     return Reference(path=source.path, module=module, inputs=makers[0])
 
 
-def instantiate(reference: Reference, seed: int) -> Instance:
-    """The reference with its model made under `seed`.
+def instantiate(reference: Reference, seed: int, device: torch.device = _CPU) -> Instance:
+    """The reference with its model made under `seed` (on the CPU, so that a seed means the same values everywhere).
 
     Raises:
         BadReference
     """
     if not reference.has_model:
-        return Instance(reference=reference, model=None, init={})
+        return Instance(reference=reference, model=None, init={}, device=device)
     torch.manual_seed(seed)
     kind = reference.module.Model
     with guarded(reference.path, "making the model raised"), torch.no_grad():
@@ -187,7 +193,9 @@ def instantiate(reference: Reference, seed: int) -> Instance:
     if not isinstance(model, torch.nn.Module):
         raise BadReference(_lacks(reference.path, "a `Model` that is no `torch.nn.Module`", "derive it from one"))
     del bound.arguments[next(iter(bound.arguments))]
-    return Instance(reference=reference, model=model, init=dict(bound.arguments))
+    with guarded(reference.path, f"moving the model to {device.type} raised"):
+        model = model.to(device)
+    return Instance(reference=reference, model=model, init=dict(bound.arguments), device=device)
 
 
 def make_inputs(instance: Instance, seed: int) -> tuple[Any, ...]:
@@ -268,6 +276,22 @@ def widened(value: Any) -> Any:
     return value
 
 
+def placed(value: Any, device: torch.device) -> Any:
+    """`value` with its tensors on `device`; those that are there already stay themselves."""
+    if isinstance(value, torch.Tensor):
+        return value.to(device)
+    if isinstance(value, (list, tuple)):
+        return type(value)(placed(item, device) for item in value)
+    if isinstance(value, dict):
+        return {key: placed(item, device) for key, item in value.items()}
+    return value
+
+
+def at_home(device: torch.device) -> contextlib.AbstractContextManager[Any]:
+    """Inside, tensors made without naming a device are on `device`: a reference may be written for either."""
+    return contextlib.nullcontext() if device.type == "cpu" else device
+
+
 def cloned(value: Any) -> Any:
     """A copy of `value` with tensors of their own, strides kept."""
     if isinstance(value, torch.Tensor):
@@ -294,6 +318,8 @@ class guarded:
             return
         frames = [f for f in traceback.extract_tb(trace) if f.filename == str(self._path)]
         line = (frames[-1].lineno or 1) if frames else 1
+        if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+            raise BadReference(out_of_memory(self._path, line)) from None
         text = str(error).strip().split("\n", 1)[0]
         ending = isinstance(error, (SystemExit, KeyboardInterrupt))
         raise BadReference(
@@ -379,6 +405,16 @@ def _seed_others(seed: int) -> None:
     random.seed(seed)
     if (numpy := sys.modules.get("numpy")) is not None:
         numpy.random.seed(seed % 2**32)
+
+
+def out_of_memory(path: Path, line: int = 1) -> Problem:
+    """The reference, at one-based `line`, wanted more memory than there is."""
+    return Problem(
+        code="reference-memory",
+        message="the reference does not fit into the memory that an evaluation may take",
+        hint="use smaller inputs, or raise `memory-gb` in the settings; on a GPU, end what else holds its memory",
+        location=Location(path=path, span=Span.line(line - 1)),
+    )
 
 
 def gives_nothing(reference: Reference) -> Problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import secrets
@@ -15,6 +16,7 @@ import torch
 from kernel_lsp.domain import (
     ArtifactKind,
     BoundArgument,
+    Device,
     Location,
     Mismatch,
     Problem,
@@ -27,8 +29,12 @@ from kernel_lsp.messages import CapturedArgument
 from kernel_lsp.worker import reference as ref
 from kernel_lsp.worker import workloads
 from kernel_lsp.worker.binding import Unbound
+from kernel_lsp.worker.call import takes_stream
 from kernel_lsp.worker.cases import Case, Checked, Handed, check, check_timed, hand_over, make_case, unstable
 from kernel_lsp.worker.channel import Channel
+from kernel_lsp.worker.cuda import MARGIN
+from kernel_lsp.worker.cuda_ceilings import measure
+from kernel_lsp.worker.cuda_timing import CudaStopwatch
 from kernel_lsp.worker.exchange import (
     CapturedArguments,
     CaptureTo,
@@ -39,6 +45,8 @@ from kernel_lsp.worker.exchange import (
     Exhausted,
     Lap,
     Lapped,
+    Measure,
+    Measured,
     Next,
     Open,
     Prepared,
@@ -51,9 +59,10 @@ from kernel_lsp.worker.exchange import (
     TimingReady,
     Wrong,
 )
+from kernel_lsp.worker.ground import Fault, Stopwatch
 from kernel_lsp.worker.sums import LongestSum
 from kernel_lsp.worker.tensors import BadTensor, raw_bytes
-from kernel_lsp.worker.timing import Stopwatch
+from kernel_lsp.worker.timing import HostStopwatch
 from kernel_lsp.worker.workloads import Variant
 
 ROTATED = 2
@@ -66,22 +75,37 @@ another process holds the processor that it waits for. What is timed always has 
 MOST_NOTES = 12
 
 
-def serve(channel: Channel, shared: Path, returned: Path) -> None:
+def serve(channel: Channel, shared: Path, returned: Path, device: Device) -> None:
     """Answer until the parent closes its end. Arguments go to `shared`; the kernel's results lie in `returned`."""
-    child = ReferenceChild(shared, returned)
+    unusable = _started(device)
+    child = ReferenceChild(shared, returned, device)
     while (request := channel.receive(ReferenceRequest)) is not None:
         reply: ReferenceReply
         try:
-            reply = child.answer(request)
+            reply = child.answer(request) if unusable is None else Refused(problem=unusable)
         except (ref.BadReference, Unbound) as error:
             reply = Refused(problem=error.problem)
-        except MemoryError:
+        except (MemoryError, torch.OutOfMemoryError):
             reply = Refused(problem=child.out_of_memory())
         except RuntimeError as error:
-            if "memory" not in str(error):
+            # An illegal access to memory is no want of it.
+            if "memory" not in str(error) or "CUDA error: an illegal" in str(error):
                 raise
             reply = Refused(problem=child.out_of_memory())
         channel.send(reply)
+
+
+def _started(device: Device) -> Problem | None:
+    """Start what the reference runs on; the reason where it cannot be."""
+    if device is Device.CPU:
+        return None
+    from kernel_lsp.worker import cuda
+
+    try:
+        cuda.start()
+    except Fault as fault:
+        return cuda.no_cuda(str(fault))
+    return None
 
 
 def import_ahead() -> None:
@@ -94,8 +118,10 @@ def import_ahead() -> None:
 
 
 class ReferenceChild:
-    def __init__(self, shared: Path, returned: Path) -> None:
+    def __init__(self, shared: Path, returned: Path, device: Device) -> None:
         self._shared = shared
+        self._cuda = device is Device.CUDA
+        self._device = torch.device(device.value)
         self._returned = returned
         self._open: Open
         self._source: ref.Source
@@ -107,7 +133,7 @@ class ReferenceChild:
         self._kept: list[Case] = []
         self._numbers = itertools.count()
         self._threads = torch.get_num_threads()
-        self._watch = Stopwatch()
+        self._watch: Stopwatch = CudaStopwatch() if self._cuda else HostStopwatch()
         self._timed: list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]] = []
         """The callable, the inputs that it is given, and copies to restore those that it changes."""
 
@@ -129,16 +155,13 @@ class ReferenceChild:
                 return self._capture(request.directory, request.max_elements)
             case Compile():
                 return self._compile()
+            case Measure():
+                return Measured(ceilings=measure())
             case Lap():
                 return self._lap(request)
 
     def out_of_memory(self) -> Problem:
-        return Problem(
-            code="reference-memory",
-            message="the reference does not fit into the memory that an evaluation may take",
-            hint="use smaller inputs, or raise `memory-gb` in the settings",
-            location=Location(path=self._open.reference, span=Span.line(0)),
-        )
+        return ref.out_of_memory(self._open.reference)
 
     # --- judging --------------------------------------------------------------------------------------------
 
@@ -160,7 +183,7 @@ class ReferenceChild:
         results: list[WorkloadResult] = []
         binding: tuple[BoundArgument, ...] = ()
         reference = ref.run(self._source)
-        instance = ref.instantiate(reference, first)
+        instance = ref.instantiate(reference, first, self._device)
         self._survey, inputs = workloads.survey(self._source, instance, first)
         if self._survey.elements < FEW_ELEMENTS:
             torch.set_num_threads(1)
@@ -216,6 +239,9 @@ class ReferenceChild:
                 return None
             assert self._answer is not None
             checked = self._checked(case, handed, self._answer, first)
+            if isinstance(checked.wrong, Mismatch) and first is None and self._minds_streams:
+                self._wrong = yield from self._off_stream(case, variant, checked.wrong)
+                return None
             if checked.wrong is not None:
                 self._wrong = checked.wrong if first is None else _differs(checked.wrong, repeat + 1)
                 return None
@@ -227,6 +253,34 @@ class ReferenceChild:
                 if note not in notes:
                     notes.append(note)
         return first
+
+    @property
+    def _minds_streams(self) -> bool:
+        """Called under a busy stream that it can know of."""
+        launcher = self._open.artifact.kind is ArtifactKind.C_LIBRARY
+        return self._cuda and (not launcher or any(map(takes_stream, self._open.entry.parameters)))
+
+    def _off_stream(
+        self, case: Case, variant: Variant, wrong: Mismatch
+    ) -> Generator[Prepared, None, Mismatch | Rejected]:
+        """The verdict on a kernel that gave `wrong`: whether that is because it works on another stream than the
+        current one, so that it is right on the default stream, and wrong again on another.
+        """
+        for busy in (False, True):
+            self._clear()
+            handed = self._hand_over(case)
+            call = dataclasses.replace(handed.call, busy=busy)
+            yield Prepared(workload=case.workload, call=call, given=variant.required)
+            if not isinstance(self._answer, Returned):
+                return wrong
+            if isinstance(self._checked(case, handed, self._answer, None).wrong, Mismatch) is not busy:
+                return wrong
+        return Rejected(
+            rule="other-stream",
+            evidence="it does not work on the current stream: the result is right only where that is the default one "
+            f"(else {wrong.explanation}); launch with `at::cuda::getCurrentCUDAStream()`",
+            workload=case.workload,
+        )
 
     def _go_on(self, answer: Returned | Declined) -> ReferenceReply:
         self._answer = answer
@@ -240,7 +294,7 @@ class ReferenceChild:
         """The workload made concrete; None, with a note, where the reference refuses it."""
         try:
             reference = ref.run(self._source, variant.sizes)
-            instance = ref.instantiate(reference, variant.seed)
+            instance = ref.instantiate(reference, variant.seed, self._device)
             inputs = workloads.make(instance, variant, self._survey.plain)
             if variant.sizes and workloads.element_count(inputs) > 1.5 * self._survey.elements + 65536:
                 return None
@@ -271,7 +325,8 @@ class ReferenceChild:
 
     def _hand_over(self, case: Case, *, timed: bool = False) -> Handed:
         contiguous = self._open.artifact.kind is ArtifactKind.C_LIBRARY
-        return hand_over(case, self._shared, next(self._numbers), contiguous=contiguous, timed=timed)
+        margin = MARGIN if self._cuda else 0
+        return hand_over(case, self._shared, next(self._numbers), contiguous=contiguous, timed=timed, margin=margin)
 
     def _checked(self, case: Case, handed: Handed, outcome: Returned, known: Checked | None) -> Checked:
         try:
@@ -322,26 +377,26 @@ class ReferenceChild:
         first = cases[0]
         self._clear()
         calls = tuple(self._hand_over(case, timed=True).call for case in cases)
-        self._timed = [_timed(_callable(case.instance), case.inputs) for case in cases]
+        self._timed = [_timed(_callable(case.instance), case.inputs, self._device) for case in cases]
         return TimingReady(
             workload=first.workload, calls=calls, compulsory_bytes=_compulsory_bytes(first), flops=_flops(first)
         )
 
     def _given_case(self) -> Case:
         seed = next(self._seeds)
-        instance = ref.instantiate(ref.run(self._source), seed)
+        instance = ref.instantiate(ref.run(self._source), seed, self._device)
         self._survey, inputs = workloads.survey(self._source, instance, seed)
         return self._make_case(instance, inputs, Variant(name="as given", seed=seed, required=True))
 
     def _compile(self) -> Ready:
         """Compile the reference and run it once on each set of inputs."""
         seed = next(self._seeds)
-        instance = ref.instantiate(ref.run(self._source), seed)
+        instance = ref.instantiate(ref.run(self._source), seed, self._device)
         function = torch.compile(_callable(instance))
         self._timed = []
         for number in range(ROTATED):
             inputs = workloads.make(instance, Variant(name="as given", seed=seed + number), ())
-            self._timed.append(_timed(function, inputs))
+            self._timed.append(_timed(function, inputs, self._device))
         with torch.no_grad():
             for _, inputs, _ in self._timed * 2:
                 function(*inputs)
@@ -353,7 +408,7 @@ class ReferenceChild:
             value.copy_(original)
         with torch.no_grad():
             lap = self._watch.time(function, inputs, cold_cache=request.cold_cache, once=bool(originals))
-        return Lapped(us=lap.us)
+        return Lapped(us=lap.us, elsewhere=lap.elsewhere)
 
     def _compare_timed(self, request: CompareTimed) -> Ready | Wrong:
         case = self._kept[request.which]
@@ -410,14 +465,14 @@ class ReferenceChild:
     def _small_case(self, max_elements: int) -> Case:
         """The given workload, its sizes halved until every tensor fits and the reference still accepts it."""
         seed = next(self._seeds)
-        instance = ref.instantiate(ref.run(self._source), seed)
+        instance = ref.instantiate(ref.run(self._source), seed, self._device)
         survey, inputs = workloads.survey(self._source, instance, seed)
         self._survey = survey
         largest = 0
         for halvings in range(32):
             sizes: Mapping[str, int] = workloads.shrunk(survey.sizes, halvings) if halvings else {}
             try:
-                instance = ref.instantiate(ref.run(self._source, sizes), seed)
+                instance = ref.instantiate(ref.run(self._source, sizes), seed, self._device)
                 inputs = workloads.make(instance, Variant(name="as given", seed=seed), ())
                 case = self._make_case(instance, inputs, Variant(name="as given", seed=seed, required=True))
             except (ref.BadReference, Unbound):
@@ -443,16 +498,32 @@ def _callable(instance: ref.Instance) -> Any:
     return instance.model if instance.model is not None else instance.reference.module.reference
 
 
-def _timed(function: Any, inputs: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
+def _timed(
+    function: Any, inputs: tuple[Any, ...], device: torch.device
+) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
     """Inputs of their own for timing, and copies where the reference changes them."""
     own = ref.cloned(inputs)
     with torch.no_grad():
-        function(*own)
+        try:
+            function(*own)
+        except RuntimeError:
+            # It makes tensors of its own without naming a device. That costs a little at each of its operators, so
+            # only such a reference is timed like this.
+            function, own = _at_home(function, device), ref.cloned(inputs)
+            function(*own)
     before = workloads.tensors_of(inputs)
     changes = any(
         not torch.equal(a, b) and not a.isnan().any() for a, b in zip(workloads.tensors_of(own), before, strict=True)
     )
     return function, ref.cloned(inputs), ref.cloned(inputs) if changes else ()
+
+
+def _at_home(function: Any, device: torch.device) -> Any:
+    def called(*inputs: Any) -> Any:
+        with ref.at_home(device):
+            return function(*inputs)
+
+    return called
 
 
 def _compulsory_bytes(case: Case) -> int:
@@ -517,7 +588,7 @@ def _tampered(case: Case, error: BadTensor) -> Rejected:
 
 
 def _write(tensor: torch.Tensor, path: Path) -> None:
-    path.write_bytes(raw_bytes(tensor))
+    path.write_bytes(raw_bytes(tensor.cpu()))
 
 
 def _literal(value: bool | int | float | None) -> str:

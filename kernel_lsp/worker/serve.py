@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kernel_lsp import wire
 from kernel_lsp.domain import Problem
-from kernel_lsp.messages import Cancel, Capture, Done, Evaluate, Failed, Go, Hello, Reply, Request, Sample
+from kernel_lsp.messages import Cancel, Capture, Done, Evaluate, Failed, Go, Hello, MeasureGpu, Reply, Request, Sample
 from kernel_lsp.worker import jobs
 from kernel_lsp.worker.children import Reaper
 from kernel_lsp.worker.reference_child import import_ahead
@@ -79,7 +79,7 @@ class _Server:
             job.cancel()
             await asyncio.wait([job])
 
-    async def _serve(self, request: Evaluate | Sample | Capture) -> None:
+    async def _serve(self, request: Evaluate | Sample | Capture | MeasureGpu) -> None:
         try:
             match request:
                 case Evaluate():
@@ -88,6 +88,8 @@ class _Server:
                     await jobs.sample(request, self._reaper, self.send, self._go)
                 case Capture():
                     await jobs.capture(request, self._reaper, self.send)
+                case MeasureGpu():
+                    await jobs.measure_gpu(request, self._reaper, self.send)
             last: Reply = Done(job=request.job)
         except jobs.Stop as stop:
             assert isinstance(stop.reply, Problem)

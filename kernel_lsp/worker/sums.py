@@ -84,6 +84,8 @@ _NO_SUM = (
     *("unbind", "max_pool2d_with_indices", "topk", "sort", "argmax", "argmin", "max", "min", "amax", "amin", "nonzero"),
 )
 
+_ATTENTIONS = ("flash_attention_for_cpu", "attention_math", "flash_attention", "efficient_attention", "cudnn_attention")
+
 _KNOWN: dict[str, Callable[[Any, list[torch.Tensor], Any], int]] = {
     **dict.fromkeys(("mm", "bmm", "mv", "dot", "vdot"), _inner),
     **dict.fromkeys(("addmm", "baddbmm", "addbmm", "addmv", "_addmm_activation"), _inner_of_product),
@@ -93,8 +95,8 @@ _KNOWN: dict[str, Callable[[Any, list[torch.Tensor], Any], int]] = {
     "native_batch_norm": _channels,
     "_native_batch_norm_legit": _channels,
     "_native_batch_norm_legit_no_training": _channels,
+    "cudnn_batch_norm": _channels,
     "native_group_norm": _group_norm,
-    "_scaled_dot_product_flash_attention_for_cpu": _attention,
-    "_scaled_dot_product_attention_math": _attention,
+    **{f"_scaled_dot_product_{how}": _attention for how in _ATTENTIONS},
     **dict.fromkeys(_NO_SUM, lambda args, tensors, result: 1),
 }

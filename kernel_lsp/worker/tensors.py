@@ -59,8 +59,12 @@ def dtype_name(tensor: torch.Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def store(tensor: torch.Tensor, folder: Path, name: str, *, fill: int | None = None) -> StoredTensor:
-    """Write `tensor`, strides kept, gaps and padding all NaN; with `fill`, that byte in place of its elements."""
+def store(tensor: torch.Tensor, folder: Path, name: str, *, fill: int | None = None, margin: int = 0) -> StoredTensor:
+    """Write `tensor`, strides kept, gaps and padding all NaN; with `fill`, that byte in place of its elements.
+
+    With `margin`, there are that many bytes of padding before it and as many after its last byte, for memory that has
+    no pages to guard it.
+    """
     tensor = tensor.detach()
     if any(stride == 0 and n > 1 for n, stride in zip(tensor.shape, tensor.stride(), strict=True)):
         tensor = tensor.contiguous()
@@ -68,8 +72,8 @@ def store(tensor: torch.Tensor, folder: Path, name: str, *, fill: int | None = N
     reach = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1
     span = reach * size if tensor.numel() else 0
     room = -(-span // ALIGNMENT) * ALIGNMENT
-    total = max(-(-room // PAGE), 1) * PAGE
-    offset = total - room
+    total = span + 2 * margin if margin else max(-(-room // PAGE), 1) * PAGE
+    offset = margin or total - room
     content = torch.full((total,), NAN_BYTE, dtype=torch.uint8)
     if span:
         elements = content[offset : offset + span]

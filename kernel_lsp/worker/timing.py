@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from kernel_lsp.worker.ground import Measured
 
 SHORT_US = 20.0
 """Calls below this are repeated until the total is above it several times over: perf_counter's own cost is some 50 ns,
@@ -27,15 +28,8 @@ _libc.memchr.restype = ctypes.c_void_p
 _libc.memchr.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    us: float
-    """Wall time per call."""
-    result: Any
-
-
-class Stopwatch:
-    """Times calls in this process; its buffer for flushing is made at the first cold call."""
+class HostStopwatch:
+    """Times calls in this process by the wall; its buffer for flushing is made at the first cold call."""
 
     def __init__(self) -> None:
         self._flush_bytes = min(2 * last_level_cache_bytes(), MOST_FLUSHED)

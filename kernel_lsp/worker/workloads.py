@@ -134,7 +134,7 @@ def survey(source: ref.Source, instance: ref.Instance, seed: int) -> tuple[Surve
         sizes=_shaping(source, inputs),
         elements=element_count(inputs),
     )
-    return found, inputs
+    return found, tuple(ref.placed(value, instance.device) for value in inputs)
 
 
 def make(instance: ref.Instance, variant: Variant, plain: Sequence[bool]) -> tuple[Any, ...]:
@@ -145,9 +145,10 @@ def make(instance: ref.Instance, variant: Variant, plain: Sequence[bool]) -> tup
     """
     if variant.extra is not None:
         with secret_seed(variant.seed):
-            return ref.extra_workloads(instance, variant.seed)[variant.extra]
+            extra = ref.extra_workloads(instance, variant.seed)[variant.extra]
+        return tuple(ref.placed(value, instance.device) for value in extra)
     with Draws(variant.distribution, plain), secret_seed(variant.seed):
-        inputs = ref.make_inputs(instance, variant.seed)
+        inputs = tuple(ref.placed(value, instance.device) for value in ref.make_inputs(instance, variant.seed))
     return tuple(map(strided, inputs)) if variant.layout is Layout.STRIDED else inputs
 
 

@@ -77,7 +77,7 @@ async def test_both_ways_give_the_same(path: Path, toolchain: Toolchain, tmp_pat
         assert (build.route is Route.SPLIT) == (route is None), build.route_reason
         target = tmp_path / f"{build.route.value}.pt"
         what = (build.artifact, unit.entry, unit.entry_name, unit.reference, target)
-        done = subprocess.run(
+        done = subprocess.run(  # noqa: ASYNC221 - nothing else is going on
             [sys.executable, "-c", CALL, pickle.dumps(what).hex()], capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr[-3000:]

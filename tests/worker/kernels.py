@@ -24,6 +24,7 @@ from kernel_lsp.messages import Effort, Failed, Subject, TimingPlan, TimingTaken
 from kernel_lsp.settings import Settings
 
 NUMBERS = {"int": TypeKind.INTEGER, "int64_t": TypeKind.INTEGER, "float": TypeKind.FLOAT, "double": TypeKind.FLOAT}
+OTHERS = {"cudaStream_t": TypeKind.OTHER}
 
 
 def function(signature: str) -> Function:
@@ -41,7 +42,7 @@ def function(signature: str) -> Function:
         elif "Tensor" in type_:
             kind = TypeKind.TENSOR
         else:
-            kind = NUMBERS[type_]
+            kind = {**NUMBERS, **OTHERS}[type_]
         parameters.append(
             Parameter(name=match[2], type=type_, kind=kind, is_const="const" in type_, default=default or None)
         )
