@@ -346,8 +346,6 @@ class Route(enum.Enum):
     """No torch header in it: the compiler alone."""
     THIN = "thin"
     """Over the thin torch layer: the common part of `torch::Tensor` over torch's stable ABI."""
-    SPLIT = "split"
-    """A CUDA file in two: device code and launches by nvcc, the host side by the C++ compiler as in THIN or PLAIN."""
     WHOLE = "whole"
     """Over torch's own headers, as `torch.utils.cpp_extension` would."""
 
@@ -371,25 +369,6 @@ class Artifact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceFunction:
-    """What ptxas made of one kernel, or of one instance of a kernel template."""
-
-    name: str
-    """Demangled, template arguments included."""
-    architecture: str
-    """`sm_90`."""
-    registers: int
-    """Per thread."""
-    stack_bytes: int
-    """Per thread; without spills, of arrays indexed at run time."""
-    spill_store_bytes: int
-    spill_load_bytes: int
-    shared_bytes: int
-    """Static, per block."""
-    barriers: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
     unit_digest: str
     """`KernelUnit.digest` of the text that was compiled."""
@@ -405,8 +384,6 @@ class Build:
     cached: bool
     problem: Problem | None = None
     """Set where no compiler could be run at all."""
-    device: tuple[DeviceFunction, ...] = ()
-    """Of a CUDA file, in the order of ptxas's words."""
 
 
 # --- calling the kernel -------------------------------------------------------------------------------------

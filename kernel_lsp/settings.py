@@ -42,10 +42,6 @@ class Settings:
     """C++ compiler; empty: `$CXX`, else `g++`."""
     flags: tuple[str, ...] = ("-O3", "-march=native", "-fopenmp")
     """Optimisation flags of every build; what is measured is what these give."""
-    cuda_arch: str = ""
-    """Compute capability that CUDA kernels are built for (`90`); empty: the device's."""
-    cuda_flags: tuple[str, ...] = ("-O3",)
-    """Flags of nvcc for every build."""
     on_save: OnSave = OnSave.PROFILE
     compiled_baseline: bool = True
     """Also time the reference under `torch.compile` (its first compilation takes tens of seconds)."""

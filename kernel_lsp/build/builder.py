@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kernel_lsp import process
-from kernel_lsp.build import blame, commands, content, cuda, dispatch, log, nvcc_log, remarks, thin
+from kernel_lsp.build import blame, commands, content, dispatch, log, remarks, thin
 from kernel_lsp.build.bare import bare
 from kernel_lsp.build.binding import BINDING_PATH, binding_source
 from kernel_lsp.build.cache import Cache
 from kernel_lsp.build.content import Closure, Source
-from kernel_lsp.build.cuda import Toolkit
-from kernel_lsp.build.split import UNNAMED, split
 from kernel_lsp.build.thin import support as thin_support
 from kernel_lsp.build.thin.support import Support
 from kernel_lsp.build.toolchain import Toolchain, no_python_headers
@@ -28,11 +26,9 @@ from kernel_lsp.domain import (
     BindingStyle,
     Build,
     CompilerMessage,
-    DeviceFunction,
     KernelUnit,
     Language,
     Location,
-    Position,
     Problem,
     Route,
     Severity,
@@ -40,8 +36,6 @@ from kernel_lsp.domain import (
     VectorRemark,
 )
 from kernel_lsp.settings import Settings
-from kernel_lsp.source.declarations import declarations
-from kernel_lsp.source.parse import CUDA_SUFFIXES, parse
 
 T = TypeVar("T")
 
@@ -49,7 +43,6 @@ _COMPILE_TIMEOUT_S = 600.0
 _PARALLEL_COMPILES = 2
 """At a time; one unit over torch's headers takes 1.5 GB."""
 
-_NOT_FOUND = re.compile(r"error: cannot (?:open|find)|ld: cannot find")
 _NO_SPACE = "No space left on device"
 
 _OBJECT = "unit.o"
@@ -68,7 +61,6 @@ class Compiled:
     remarks: tuple[VectorRemark, ...]
     problem: Problem | None
     seconds: float
-    device: tuple[DeviceFunction, ...] = ()
 
     @property
     def lasting(self) -> bool:
@@ -94,8 +86,6 @@ class _Way:
     libraries: tuple[str, ...]
     digest: str
     """Of all that and of the tools' versions."""
-    toolkit: Toolkit | None = None
-    """Set where nvcc compiles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +108,7 @@ class _Plan:
     @staticmethod
     def of(unit: KernelUnit, route: Route, sources: Sequence[Source]) -> _Plan:
         kind, name = ArtifactKind.TORCH_LIBRARY, ""
-        if unit.style in (BindingStyle.EXTERN_C, BindingStyle.GLOBAL) or route is Route.PLAIN:
+        if unit.style is BindingStyle.EXTERN_C or route is Route.PLAIN:
             kind = ArtifactKind.C_LIBRARY
         elif unit.style is BindingStyle.TORCH_LIBRARY:
             name = _first(_TORCH_LIBRARY, sources)
@@ -144,7 +134,6 @@ class Builder:
         self.settings = settings
         self._cache = Cache(cache_dir, settings.cache_gb)
         self._compiles = asyncio.Semaphore(_PARALLEL_COMPILES)
-        self._toolkit: Toolkit | Problem | None = None
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -160,14 +149,14 @@ class Builder:
         Every source is compiled and linked at most once for the same content; failures are remembered too.
         Cancelling the task that awaits this kills the compiler and leaves nothing behind.
         """
+        if unit.language is not Language.CPP:
+            return _stopped(unit, Route.PLAIN, _no_cuda())
         sources = [Source(path=unit.path, text=unit.text)]
         for sibling in unit.siblings:
             try:
                 sources.append(Source(path=sibling, text=sibling.read_text(encoding="utf-8", errors="surrogateescape")))
             except OSError as error:
                 return _stopped(unit, Route.PLAIN, _unreadable(sibling, error))
-        if unit.language is Language.CUDA:
-            return await self._cuda(unit, sources, route)
         if not any(self._closure(source).uses_torch for source in sources):
             return await self._attempt(unit, _Plan.of(unit, Route.PLAIN, sources), self._way(Route.PLAIN), "")
         torch = self.toolchain.torch
@@ -194,106 +183,19 @@ class Builder:
             return _stopped(unit, Route.WHOLE, no_python_headers(self.toolchain))
         return await self._attempt(unit, _Plan.of(unit, Route.WHOLE, sources), self._way(Route.WHOLE), reason)
 
-    async def toolkit(self) -> Toolkit | Problem:
-        """The CUDA toolkit; where there is none, it is looked for again the next time."""
-        if self._toolkit is None or isinstance(self._toolkit, Problem):
-            self._toolkit = await cuda.find(self.toolchain, self.settings)
-        return self._toolkit
-
-    async def _cuda(self, unit: KernelUnit, sources: list[Source], route: Route | None) -> Build:
-        """Device code and host side apart where the file allows it; else all by nvcc, the thin layer first."""
-        toolkit = await self.toolkit()
-        if isinstance(toolkit, Problem):
-            return _stopped(unit, Route.PLAIN, toolkit)
-        torch = self.toolchain.torch
-        uses_torch = any(self._closure(source).uses_torch for source in sources)
-        if uses_torch and torch is None:
-            return _stopped(unit, Route.WHOLE, next(p for p in self.toolchain.problems if p.code in _TORCH_PROBLEMS))
-        if unit.style is BindingStyle.TENSOR_FUNCTIONS:
-            binding = binding_source(unit)
-            if isinstance(binding, Problem):
-                return _stopped(unit, Route.SPLIT, binding)
-            sources += [] if binding is None else [binding]
-        layer: Support | None = None
-        reason = "asked for" if route is Route.WHOLE else ""
-        if reason and not uses_torch:
-            nvcc = self._nvcc_way(Route.PLAIN, toolkit)
-            return await self._attempt(unit, _Plan.of(unit, Route.PLAIN, sources), nvcc, reason)
-        if uses_torch and torch is not None and not reason:
-            reason = thin.declines(torch, unit.text, cuda=True)
-            if not reason:
-                made = await thin_support.prepare(self.toolchain, torch, self.settings.flags, self._cache, toolkit)
-                layer, reason = (None, made.message) if isinstance(made, Problem) else (made, "")
-        if not reason:
-            plain = Route.THIN if uses_torch else Route.PLAIN
-            split = self._split(sources)
-            if isinstance(split, str):
-                reason = split
-            else:
-                host, device = split
-                plan = _Plan.of(unit, Route.SPLIT if uses_torch else Route.PLAIN, host)
-                way = self._way(plain, layer, toolkit)
-                quick = await self._attempt(
-                    unit, plan, way, "", [(one, self._nvcc_way(Route.PLAIN, toolkit)) for one in device]
-                )
-                quick = replace(quick, route=Route.SPLIT)
-                if quick.artifact is not None or quick.problem is not None or _is_users(quick.messages, unit):
-                    return quick
-                reason = f"its device code and host side do not build apart: {_first_error(quick.messages)}"
-            if route is Route.SPLIT:
-                return _stopped(unit, Route.SPLIT, _not_apart(reason))
-            if layer is not None or not uses_torch:
-                nvcc = self._nvcc_way(plain, toolkit, layer)
-                whole = await self._attempt(unit, _Plan.of(unit, plain, sources), nvcc, reason)
-                if whole.artifact is not None or whole.problem is not None or not uses_torch:
-                    return whole
-                if _is_users(whole.messages, unit):
-                    return whole
-                if own := blame.users_own(whole.messages, unit):
-                    return replace(whole, messages=own)
-                reason = _lacking(whole.messages)
-        if self.toolchain.python_include is None:
-            return _stopped(unit, Route.WHOLE, no_python_headers(self.toolchain))
-        nvcc = self._nvcc_way(Route.WHOLE, toolkit)
-        return await self._attempt(unit, _Plan.of(unit, Route.WHOLE, sources), nvcc, reason)
-
-    def _split(self, sources: Sequence[Source]) -> tuple[list[Source], list[Source]] | str:
-        """Host and device units of all sources; else why one of them must stay whole."""
-        host, device = [], []
-        for source in sources:
-            if source.path.suffix not in CUDA_SUFFIXES:
-                host.append(source)
-                continue
-            units = split(parse(source.path, source.text))
-            if isinstance(units, str):
-                return units
-            host.append(replace(source, text=units.host))
-            device.append(replace(source, text=units.device))
-        return host, device
-
-    async def _attempt(
-        self,
-        unit: KernelUnit,
-        plan: _Plan,
-        way: _Way,
-        reason: str,
-        device: Sequence[tuple[Source, _Way]] = (),
-    ) -> Build:
-        """Compile all sources of `plan` and the `device` units, at most two at a time, and link them."""
-        units = [*((source, way) for source in plan.sources), *device]
-        objects = await _all([self._compiled(source, its_way) for source, its_way in units])
-        said = [_on_entry(message, unit) for built in objects for message in built.compiled.messages]
+    async def _attempt(self, unit: KernelUnit, plan: _Plan, way: _Way, reason: str) -> Build:
+        """Compile all sources of `plan`, at most two at a time, and link them."""
+        objects = await _all([self._compiled(source, way) for source in plan.sources])
         build = Build(
             unit_digest=unit.digest,
             artifact=None,
             route=way.route,
             route_reason=reason,
-            messages=tuple(dict.fromkeys(said)),
+            messages=tuple(_on_entry(message, unit) for built in objects for message in built.compiled.messages),
             remarks=tuple(remark for built in objects for remark in built.compiled.remarks),
             seconds=max(built.compiled.seconds for built in objects),
             cached=all(built.cached for built in objects),
             problem=next((built.compiled.problem for built in objects if built.compiled.problem), None),
-            device=tuple(function for built in objects for function in built.compiled.device),
         )
         if not all(built.compiled.ok for built in objects):
             return build
@@ -329,7 +231,7 @@ class Builder:
         return _Object(digest=key, path=entry / _OBJECT, compiled=compiled, cached=False)
 
     async def _compile(self, source: Source, closure: Closure, way: _Way, folder: Path) -> Compiled:
-        if way.route is Route.THIN and way.toolkit is None:
+        if way.route is Route.THIN:
             text, changes = dispatch.spelled_out(source.text)
             if changes:
                 spelled = await self._compile_text(replace(source, text=text), closure, way, folder)
@@ -342,8 +244,6 @@ class Builder:
         started = time.monotonic()
         copy, notes = folder / source.path.name, folder / "remarks.txt"
         copy.write_bytes(commands.copy_text(source).encode(errors="surrogateescape"))
-        if way.toolkit is not None:
-            return await self._compile_by_nvcc(source, closure, way, folder, copy)
         command = commands.compile_command(
             self.toolchain,
             source=source,
@@ -371,42 +271,6 @@ class Builder:
             seconds=time.monotonic() - started,
         )
 
-    async def _compile_by_nvcc(self, source: Source, closure: Closure, way: _Way, folder: Path, copy: Path) -> Compiled:
-        assert way.toolkit is not None
-        started = time.monotonic()
-        command = commands.nvcc_command(
-            self.toolchain,
-            way.toolkit,
-            source=source,
-            copy=copy,
-            output=folder / _OBJECT,
-            flags=(*self.settings.cuda_flags, *way.language, *way.includes),
-        )
-        real = source.path.parent
-        done = await process.run(command, cwd=real if real.is_dir() else folder, timeout_s=_COMPILE_TIMEOUT_S)
-        copy.unlink(missing_ok=True)  # noqa: ASYNC240 - one file
-        printed = f"{done.stdout}\n{done.stderr}"
-        raw = nvcc_log.parse(printed, source, closure)
-        functions = nvcc_log.device_functions(printed)
-        names = await self._demangled([*(one.symbol or "" for one in raw), *(one.name for one in functions)])
-        messages = [_on_kernel(one, name, source) for one, name in zip(raw, names, strict=False)]
-        # Its host pass is the C++ compiler's, which speaks for itself.
-        messages += log.parse(printed, source, closure)
-        explained = done.ok or any(message.severity is Severity.ERROR for message in messages)
-        fatal = None if done.ok else nvcc_log.fatal(printed)
-        problem = None if explained and fatal is None else _nvcc_failed(fatal, done, source.path)
-        return Compiled(
-            ok=done.ok,
-            messages=() if problem else tuple(dict.fromkeys(messages)),
-            remarks=(),
-            problem=problem,
-            seconds=time.monotonic() - started,
-            device=tuple(
-                replace(function, name=name.replace(f"{UNNAMED}::", ""))
-                for function, name in zip(functions, names[len(raw) :], strict=True)
-            ),
-        )
-
     async def _linked(
         self, unit: KernelUnit, plan: _Plan, way: _Way, objects: Sequence[_Object], build: Build
     ) -> Build:
@@ -427,11 +291,6 @@ class Builder:
                     libraries=way.libraries,
                 )
                 done = await process.run(command, timeout_s=_COMPILE_TIMEOUT_S)
-                if not done.ok and _NOT_FOUND.search(done.stderr):
-                    # A fast linker may not know where a wrapped compiler keeps its libraries.
-                    quick = f"-fuse-ld={self.toolchain.linker}"
-                    command = [part for part in command if part != quick]
-                    done = await process.run(command, timeout_s=_COMPILE_TIMEOUT_S)
                 missing = await self._undefined(done.stderr, unit)
                 if missing:
                     return replace(build, cached=False, messages=(*build.messages, *missing))
@@ -443,47 +302,7 @@ class Builder:
         name = plan.name or Path(library).stem
         return replace(build, artifact=Artifact(path=folder / library, kind=plan.kind, name=name, digest=digest))
 
-    def _nvcc_way(self, route: Route, toolkit: Toolkit, layer: Support | None = None) -> _Way:
-        """nvcc over a whole file, or, as the plain way, over device code alone."""
-        torch = self.toolchain.torch
-        libraries: tuple[str, ...] = (*toolkit.libraries, "-Wl,-z,defs")
-        includes: tuple[str, ...] = ()
-        language: tuple[str, ...] = (f"-std={commands.PLAIN_STANDARD}",)
-        if route is not Route.PLAIN and torch is not None:
-            language = tuple(flag for flag in commands.language_flags(self.toolchain, route) if flag != "-fPIC")
-        # What torch forbids in half arithmetic holds for device code that is built apart from torch, too.
-        language = (*language, *commands.NVCC_TORCH_FLAGS)
-        if layer is not None:
-            # nvcc takes no header that g++ has precompiled.
-            includes, libraries = layer.includes[2:], (*layer.libraries, *libraries)
-        elif route is Route.PLAIN:
-            # For the accessors, the one thing of torch's that device code may use.
-            includes = ("-isystem", str(thin.INCLUDE_DIR))
-        elif route is Route.WHOLE and torch is not None:
-            includes = commands.whole_includes(self.toolchain, torch)
-            libraries = (*commands.whole_libraries(torch, cuda=True), *toolkit.libraries)
-        return _Way(
-            route=route,
-            language=language,
-            includes=includes,
-            libraries=libraries,
-            digest=content.sha256(
-                content.own_digest(),
-                "nvcc",
-                route.value,
-                repr(toolkit),
-                str(self.toolchain.compiler),
-                self.toolchain.compiler_version,
-                *self.settings.cuda_flags,
-                *language,
-                layer.digest if layer else "",
-                repr(torch) if route is Route.WHOLE else "",
-            ),
-            toolkit=toolkit,
-        )
-
-    def _way(self, route: Route, layer: Support | None = None, host_of: Toolkit | None = None) -> _Way:
-        """The C++ compiler's; with `host_of`, for the host side of a CUDA file."""
+    def _way(self, route: Route, layer: Support | None = None) -> _Way:
         includes: tuple[str, ...] = ()
         libraries: tuple[str, ...] = ("-Wl,-z,defs",)
         if layer is not None:
@@ -492,11 +311,6 @@ class Builder:
             includes = commands.whole_includes(self.toolchain, self.toolchain.torch)
             libraries = commands.whole_libraries(self.toolchain.torch)
         language = commands.language_flags(self.toolchain, route)
-        if host_of is not None:
-            # Functions for both sides are compiled in both units.
-            libraries = (*libraries, *host_of.libraries, "-Wl,--allow-multiple-definition")
-            if layer is None:
-                includes = ("-isystem", str(host_of.include), "-include", "cuda_runtime.h")
         return _Way(
             route=route,
             language=language,
@@ -513,7 +327,6 @@ class Builder:
                 *language,
                 layer.digest if layer else "",
                 repr(self.toolchain.torch) if route is Route.WHOLE else "",
-                repr(host_of),
             ),
         )
 
@@ -637,48 +450,9 @@ def _unreadable(path: Path, error: OSError) -> Problem:
     )
 
 
-def _on_kernel(raw: nvcc_log.Raw, name: str, source: Source) -> CompilerMessage:
-    """A message of ptxas's on the kernel that it names, by the name that people know."""
-    if raw.symbol is None:
-        return raw.message
-    plain = re.sub(r"^.*?([\w:]+)(?:<.*>)?\(.*$", r"\1", name).rpartition("::")[2] or name
-    place = re.search(rf"__global__[^;{{}}]*?\b({re.escape(plain)})\s*\(", source.text)
-    text = raw.message.text.replace(raw.symbol, name)
-    if place is None:
-        return replace(raw.message, text=text)
-    line = source.text.count("\n", 0, place.start(1))
-    column = len(source.text[source.text.rfind("\n", 0, place.start(1)) + 1 : place.start(1)].encode(errors="replace"))
-    span = Span(start=Position(line=line, column=column), end=Position(line=line, column=column + len(plain)))
-    return replace(raw.message, text=text, location=Location(path=source.path, span=span))
-
-
-def _is_users(messages: Sequence[CompilerMessage], unit: KernelUnit) -> bool:
-    """The first error is in device code, which the two-unit build leaves as it is, and speaks of nothing of torch's."""
-    first = next((message for message in messages if message.severity is Severity.ERROR), None)
-    if first is None or first.location is None or first.location.path != unit.path:
-        return False
-    line = first.location.span.start.line
-    inside = any(
-        definition.function.span.start.line <= line <= definition.function.span.end.line
-        for definition in declarations(parse(unit.path, unit.text)).definitions
-        if definition.is_device
-    )
-    return inside and not re.search(r"\b(?:at|torch|c10)::|kernel_lsp_", first.text)
-
-
-def _first_error(messages: Sequence[CompilerMessage]) -> str:
-    return next((message.text for message in messages if message.severity is Severity.ERROR), "they do not link")
-
-
-def _not_apart(reason: str) -> Problem:
-    return Problem(code="not-apart", message=f"it must be compiled whole: {reason}", hint="undo the last change")
-
-
-def _nvcc_failed(fatal: str | None, done: process.Completed, path: Path) -> Problem:
-    if fatal is None:
-        return _compiler_died(done, path)
+def _no_cuda() -> Problem:
     return Problem(
-        code="nvcc-failed",
-        message=f"nvcc does not compile here: {fatal}",
-        hint="see `kernel-lsp doctor`, and the settings `cuda-arch`, `cuda-flags` and `compiler`",
+        code="no-cuda-build",
+        message="CUDA sources are not built by this version",
+        hint="static findings still hold; C++ kernels are built and judged",
     )

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from kernel_lsp.build import log
 from kernel_lsp.build.content import Source
-from kernel_lsp.build.cuda import Toolkit
 from kernel_lsp.build.toolchain import Toolchain, TorchInstall
 from kernel_lsp.domain import Route
 
@@ -38,11 +37,9 @@ def whole_includes(toolchain: Toolchain, torch: TorchInstall) -> tuple[str, ...]
     return tuple(part for folder in dirs for part in ("-isystem", str(folder)))
 
 
-def whole_libraries(torch: TorchInstall, *, cuda: bool = False) -> tuple[str, ...]:
+def whole_libraries(torch: TorchInstall) -> tuple[str, ...]:
     """Torch's libraries; undefined symbols are warnings, for Python's own come from the interpreter."""
-    names: tuple[str, ...] = ("c10", "torch_cpu", "torch", "torch_python")
-    if cuda and (torch.lib_dir / "libtorch_cuda.so").is_file():
-        names = (*names, "c10_cuda", "torch_cuda")
+    names = ("c10", "torch_cpu", "torch", "torch_python")
     return (f"-L{torch.lib_dir}", *(f"-l{name}" for name in names), "-Wl,-z,defs", "-Wl,--warn-unresolved-symbols")
 
 
@@ -69,39 +66,6 @@ def compile_command(
         str(real),
         "-x",
         "c++",
-        "-c",
-        str(copy),
-        "-o",
-        str(output),
-    ]
-
-
-NVCC_TORCH_FLAGS = (
-    "-D__CUDA_NO_HALF_OPERATORS__",
-    "-D__CUDA_NO_HALF_CONVERSIONS__",
-    "-D__CUDA_NO_BFLOAT16_CONVERSIONS__",
-    "-D__CUDA_NO_HALF2_OPERATORS__",
-    "--expt-relaxed-constexpr",
-)
-"""As in `torch.utils.cpp_extension.COMMON_NVCC_FLAGS`."""
-
-
-def nvcc_command(
-    toolchain: Toolchain, toolkit: Toolkit, *, source: Source, copy: Path, output: Path, flags: Sequence[str]
-) -> list[str]:
-    """Compile the `copy` of `source` to `output`; ptxas tells what each kernel takes."""
-    return [
-        str(toolkit.nvcc),
-        *flags,
-        f"-arch=sm_{toolkit.architecture}",
-        "-lineinfo",
-        "-Xptxas=-v",
-        "-Xcompiler=-fPIC,-g1",
-        f"-ccbin={toolchain.compiler}",
-        "-I",
-        str(source.path.parent),
-        "-x",
-        "cu",
         "-c",
         str(copy),
         "-o",

@@ -9,7 +9,6 @@ now depends on `scalar_t` may want `typename`), the text is compiled as it stand
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kernel_lsp.build.content import TOKENS
@@ -72,21 +71,6 @@ def spelled_out(text: str) -> tuple[str, tuple[Change, ...]]:
     return "".join([*parts, text[at:]]), tuple(sorted(changes, key=lambda change: change.start))
 
 
-def types_of(macro: str, arguments: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
-    """The name that a dispatch macro gives the type in its lambda, and torch's names of the types that it can be."""
-    found = _MACRO.fullmatch(macro)
-    if found is None or found["family"] not in _FAMILIES:
-        return None
-    extra = 0 if found["more"] is None else int(found["more"] or 1)
-    family = _FAMILIES[found["family"]]
-    more = [re.sub(r".*(?:::|\bk)", "", argument).strip() for argument in arguments[:extra]]
-    return _name(family), (*family, *more)
-
-
-def _name(family: tuple[str, ...]) -> str:
-    return "index_t" if family == _FAMILIES["INDEX_TYPES"] else "scalar_t"
-
-
 def _call(text: str, tokens: list[_Token], index: int, family: tuple[str, ...], extra: int) -> list[Change]:
     """The changes for one use; none where it does not have the usual form."""
     arguments = _arguments(tokens, index + 1)
@@ -101,7 +85,8 @@ def _call(text: str, tokens: list[_Token], index: int, family: tuple[str, ...], 
     types = [f"::at::ScalarType::{name}" for name in family]
     types += [text[tokens[first].start : tokens[last - 1].end] for first, last in arguments[:extra]]
     start, end = tokens[index].start, tokens[arguments[extra][0]].start
-    parameters = f"<typename {_name(family)}>" + ("" if tokens[closing + 1].text == "(" else "()")
+    name = "index_t" if family == _FAMILIES["INDEX_TYPES"] else "scalar_t"
+    parameters = f"<typename {name}>" + ("" if tokens[closing + 1].text == "(" else "()")
     head = f"::kernel_lsp::dispatch<{', '.join(' '.join(part.split()) for part in types)}>("
     return [
         Change(start=start, end=end, new=head + "\n" * text.count("\n", start, end)),

@@ -294,7 +294,6 @@ def _capital(text: str) -> str:
 _ROUTES = {
     Route.PLAIN: "without torch",
     Route.THIN: "over the thin torch layer",
-    Route.SPLIT: "device code and host side apart",
     Route.WHOLE: "with torch's own headers",
 }
 

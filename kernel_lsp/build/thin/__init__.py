@@ -21,9 +21,6 @@ INCLUDE_DIR = Path(__file__).parent / "include"
 UMBRELLA = "kernel_lsp/thin.h"
 """Everything; what is precompiled."""
 
-CUDA_UMBRELLA = "kernel_lsp/cuda.h"
-"""Everything, and streams, guards and checks: for the host side of CUDA files."""
-
 FROM_TORCH = ("torch/headeronly", "ATen/Dispatch.h", "ATen/Dispatch_v2.h")
 """Taken from the installed torch as they are: header-only by torch's own promise, or macros alone."""
 
@@ -33,8 +30,7 @@ OLDEST_TORCH = (2, 10)
 _BEYOND = re.compile(
     r"torch::(?:autograd|nn|jit|optim|data|indexing|serialize)\b|at::(?:native|vec|cpublas|indexing)\b"
     r"|\brequires_grad\b(?!\(\s*false\s*\))|\bTORCH_LIBRARY_IMPL\s*\(\s*(?:aten|_)\s*,"
-    r"|\bpy::(?:class_|array|object|dict|list|enum_|buffer)|\bPyInit_"
-    r"|#[ \t]*include[ \t]*[<\"](?:hip|nccl|cublas|cudnn|cusparse|cufft|curand)"
+    r"|\bpy::(?:class_|array|object|dict|list|enum_|buffer)|\bPyInit_|#[ \t]*include[ \t]*[<\"](?:cuda|hip|nccl)"
 )
 """What no thin layer will do; known from the text, so that not even the attempt is made."""
 
@@ -42,17 +38,12 @@ _BEYOND = re.compile(
 _DEFINITION = re.compile(r"\bdef\(\s*\"(\w+)\"")
 
 
-_CUDA_HEADER = re.compile(r"#[ \t]*include[ \t]*[<\"]cuda")
-
-
-def declines(torch: TorchInstall, text: str, *, cuda: bool = False) -> str:
-    """Why the layer is not even tried on `text`; empty where it is. `cuda`: CUDA's own headers are at hand."""
+def declines(torch: TorchInstall, text: str) -> str:
+    """Why the layer is not even tried on `text`; empty where it is."""
     if torch.release < OLDEST_TORCH:
         return f"torch {torch.version} is older than the stable ABI that the thin layer needs"
     if beyond := _BEYOND.search(text):
         return f"uses {' '.join(beyond[0].split())}, which the thin layer lacks"
-    if not cuda and _CUDA_HEADER.search(text):
-        return "includes CUDA's headers, which a C++ file gets from torch's side only"
     names = _DEFINITION.findall(text)
     twice = next((name for name in names if names.count(name) > 1), None)
     return f"binds several functions as {twice}, which operators cannot" if twice else ""

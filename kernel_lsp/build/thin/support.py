@@ -9,8 +9,7 @@ from pathlib import Path
 from kernel_lsp import process
 from kernel_lsp.build import commands, content
 from kernel_lsp.build.cache import Cache
-from kernel_lsp.build.cuda import Toolkit
-from kernel_lsp.build.thin import CUDA_UMBRELLA, FROM_TORCH, INCLUDE_DIR, UMBRELLA
+from kernel_lsp.build.thin import FROM_TORCH, INCLUDE_DIR, UMBRELLA
 from kernel_lsp.build.toolchain import Toolchain, TorchInstall
 from kernel_lsp.domain import Problem, Route
 
@@ -43,10 +42,8 @@ class Prepared:
     torch: str
 
 
-async def prepare(
-    toolchain: Toolchain, torch: TorchInstall, flags: tuple[str, ...], cache: Cache, toolkit: Toolkit | None = None
-) -> Support | Problem:
-    """Find it in the cache, or make it: about two seconds, once. With `toolkit`, for the host side of CUDA files."""
+async def prepare(toolchain: Toolchain, torch: TorchInstall, flags: tuple[str, ...], cache: Cache) -> Support | Problem:
+    """Find it in the cache, or make it: about two seconds, once."""
     language = commands.language_flags(toolchain, Route.THIN)
     digest = content.sha256(
         "thin support",
@@ -58,25 +55,19 @@ async def prepare(
         str(toolchain.compiler),
         toolchain.compiler_version,
         content.processor(),
-        repr(toolkit),
         *flags,
         *language,
     )
-    if toolkit is not None:
-        flags = (*flags, "-isystem", str(toolkit.include))
     known = cache.recall(digest, Prepared)
     if known is not None:
         entry = known.folder
     else:
         with cache.private() as folder:
-            problem = await _make(folder, toolchain, torch, [*flags, *language], cuda=toolkit is not None)
+            problem = await _make(folder, toolchain, torch, [*flags, *language])
             if problem is not None:
                 return problem
             entry = cache.publish(folder, digest, Prepared(torch=torch.version))
-    includes = _includes(entry)
-    if toolkit is not None:
-        includes = (*includes, "-isystem", str(toolkit.include))
-    return Support(includes=includes, libraries=_libraries(entry), digest=digest)
+    return Support(includes=_includes(entry), libraries=_libraries(entry), digest=digest)
 
 
 def _includes(entry: Path) -> tuple[str, ...]:
@@ -90,14 +81,12 @@ def _libraries(entry: Path) -> tuple[str, ...]:
     return (*objects, "-Wl,-Bsymbolic", "-Wl,--no-as-needed", *libraries, "-Wl,--as-needed")
 
 
-async def _make(
-    folder: Path, toolchain: Toolchain, torch: TorchInstall, flags: list[str], *, cuda: bool
-) -> Problem | None:
+async def _make(folder: Path, toolchain: Toolchain, torch: TorchInstall, flags: list[str]) -> Problem | None:
     for name in FROM_TORCH:
         link = folder / "include" / name
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(torch.root / "include" / name)
-    (folder / "thin.h").write_text(f"#include <{CUDA_UMBRELLA if cuda else UMBRELLA}>\n", encoding="utf-8")
+    (folder / "thin.h").write_text(f"#include <{UMBRELLA}>\n", encoding="utf-8")
     # The header's own place is beside it: it must not be found precompiled while it is being precompiled.
     includes = _includes(folder)[2:]
     header = [*flags, *commands.DEBUG_FLAGS, *includes, "-x", "c++-header", folder / "thin.h"]
@@ -113,7 +102,6 @@ async def _make(
     jobs += [
         _compiler(toolchain, "-x", "c", "-shared", "-fPIC", f"-Wl,-soname,{path.stem}.so", path, "-o", library)
         for path in sorted(_STUBS.glob("*.c"))
-        if cuda or "cuda" not in path.stem
         for library in [folder / "lib" / f"{path.stem}.so"]
     ]
     failed = [done for done in await asyncio.gather(*jobs) if not done.ok]

@@ -1,7 +1,6 @@
 // at::Tensor over a handle of torch's stable ABI.
 #pragma once
 
-#include <kernel_lsp/accessor.h>
 #include <kernel_lsp/types.h>
 #include <kernel_lsp/value.h>
 
@@ -148,24 +147,6 @@ class Tensor {
   }
   template <class T, size_t N>
   TensorAccessor<T, N> accessor() && = delete;
-  template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, class index_t = int64_t>
-  GenericPackedTensorAccessor<T, N, Traits, index_t> generic_packed_accessor() const& {
-    TORCH_CHECK(static_cast<int64_t>(N) == dim(), "TensorAccessor expected ", N, " dims but tensor has ", dim());
-    return {data_ptr<T>(), sizes().data(), strides().data()};
-  }
-  template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
-  PackedTensorAccessor32<T, N, Traits> packed_accessor32() const& {
-    TORCH_CHECK(numel() <= INT32_MAX, "numel needs to be smaller than int32_t max; otherwise, please use packed_accessor64");
-    return generic_packed_accessor<T, N, Traits, int32_t>();
-  }
-  template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
-  PackedTensorAccessor64<T, N, Traits> packed_accessor64() const& {
-    return generic_packed_accessor<T, N, Traits, int64_t>();
-  }
-  template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, class index_t = int64_t>
-  PackedTensorAccessor<T, N, Traits, index_t> packed_accessor() const& {
-    return generic_packed_accessor<T, N, Traits, index_t>();
-  }
 
   Scalar item() const;
   template <class T>

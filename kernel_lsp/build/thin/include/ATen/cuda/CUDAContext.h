@@ -1,4 +1,0 @@
-// Shadows torch's header of this name.
-#pragma once
-
-#include <kernel_lsp/cuda.h>
